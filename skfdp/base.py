@@ -2,69 +2,40 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import hashlib
 import math
 import numbers
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.addresses import Versioned
 from skfdp.data.arrays import (
-    blanked,
-    check_arrays,
-    check_finite,
-    check_no_path,
-    declared_numbers,
-    either,
     is_dask,
     readable,
     shaped_target,
 )
 from skfdp.data.columns import (
-    check_keys,
-    column_names,
     name_facts,
-    public_mask,
-    target_name,
 )
-from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
-from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import chosen_rows, whole_table
 from skfdp.data.target import (
     RECODED,
-    Labels,
     are_codes,
-    check_exactly,
-    check_member,
-    check_recoded,
     class_shares,
     encode_any,
-    encode_labels,
-    resolve_class_weight,
-)
-from skfdp.data.units import (
-    RowsOfUnits,
-    check_named,
-    noise_of_sums,
-    without_column,
-    without_group_column,
 )
 from skfdp.data.validation import (
     UtilityWarning,
-    check_choice,
     guarded_fit,
     users_state,
     warn_caller,
@@ -93,21 +64,17 @@ from skfdp.privacy.events import (
 )
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
-from skfdp.schema import Ignore, TableSchema
+from skfdp.reader import SHORT, Declaration, Reader
+from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
 from skfdp.solvers.bounds import (
-    UNKNOWN,
     BoundsFirst,
     told_of_released,
-    with_public_bounds,
 )
 from skfdp.solvers.method import Budget, Method, OnStep, Plan
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
-    nominal_count,
     parameters_of,
-    public_count,
-    resolve_input_scaler,
     shown_parameters,
     warn_of_weakness,
 )
@@ -143,61 +110,23 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
 class PrivateClassifier(ClassifierMixin):
     """Mixin of all private classifiers: labels, class weights and predictions."""
 
-    _fixed = {"classes": None}
-
-    def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
-        if found["target_bounds"] is not None:
-            raise ValueError(
-                f"the outcome {found['target_name']!r} of the schema is a number: use "
-                "FeatureDPRegressor, or declare a Label."
-            )
-
-    def _target(
-        self, y: np.ndarray | None, n_rows: int
-    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        classes = self._declared.classes
-        if y is not None:
-            if classes is not None:
-                check_recoded(y, classes)
-            encode = encode_any if self._declared.any_target else encode_labels
-            labels = encode(y, classes)
-            check_member(labels.classes)
-            if math.isinf(self.epsilon):
-                check_exactly(y, labels)
-        elif classes is not None:
-            labels = Labels.unseen(classes, n_rows)
-        else:
-            raise ValueError(
-                "classes=None and y=None are not enough for a plan: declare `classes`, "
-                "or pass y."
-            )
-        source = labels.source
-        if source == "data" and self._declared.public_target:
-            source = "public target"
-        weight = self._declared.parameters["class_weight"]
-        facts = {
-            "classes": labels.classes,
-            "classes_source": source,
-            "class_weight": resolve_class_weight(weight, labels.classes),
-        }
-        return labels.codes, labels.missing, facts
+    _target = "labels"
 
     @property
     def _balances(self) -> bool:
         """Whether log odds of class frequencies are subtracted from the intercept."""
-        weight = self._declared.parameters["class_weight"]
-        return isinstance(weight, str) and math.isfinite(self.epsilon)
+        return isinstance(self.class_weight, str) and math.isfinite(self.epsilon)
 
     def _weights_without_privacy(self, records: Records) -> np.ndarray | None:
         """Return one weight per class, None without class weights."""
-        weight, public = self._declared.parameters["class_weight"], records.public
+        weight, public = self.class_weight, records.public
         if not isinstance(weight, str):
             return None if weight is None else public.class_weight
         known = records.target, public.n_classes, public.shares
         return 1 / (public.n_classes * class_shares(*known))
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
-        found, given = super()._planned(public), self._declared.parameters
+        found, given = super()._planned(public), public.declared.parameters
         if not self._balances:
             return found
         with_frequencies = "class counts", "label statistic"
@@ -322,58 +251,9 @@ class PrivateClassifier(ClassifierMixin):
         return log_softmax(margins, axis=1)
 
 
-# Conversion of a user's table to validated records, the same for fit and predict.
-
-
-@dataclasses.dataclass(frozen=True)
-class Declared:
-    """Declarations about the table of a fit, from a schema or from parameters.
-
-    Notes
-    -----
-    **Guarantees.** The object is made at the start of a fit from the parameters of
-    `get_params`. No other attribute of an estimator declares public parts or bounds.
-    """
-
-    schema: TableSchema | None = None
-    encoder: DeclaredEncoder | None = None
-    public_features: Any = None
-    public_target: bool = False
-    target_name: str | None = None
-    bounds: Any = None
-    classes: Any = ()
-    target_bounds: tuple | None = None
-    max_rows_per_group: int | None = None
-    n_records: int | None = None
-    #: Whether a target that is not in `classes` counts as missing, without an error.
-    any_target: bool = False
-    #: Whether the fit releases the bounds of the columns.
-    releases_bounds: bool = False
-    #: All parameters, including those of the chosen algorithms. The ledger is left out,
-    #: because a saved model must not contain the path of the ledger.
-    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def read_target(self, y: Any, typed: bool = True) -> Any:
-        """Return y, converted by the schema if there is one.
-
-        `typed` has the same meaning as in `TableSchema.read_outcome`.
-        """
-        if self.schema is None or y is None or is_dask(y):
-            return y
-        return self.schema.read_outcome(self.target_name, y, typed)
-
-
-#: The parameters that declare a table without a schema, and their defaults.
-_SHORT = {
-    "public_features": None,
-    "public_target": False,
-    "bounds": None,
-    "classes": None,
-    "target_bounds": None,
-}
 #: Names of declarations. An attribute with such a name is not stored, unless it is a
 #: parameter of the estimator.
-_DECLARES = {*_SHORT, "schema", "target", "class_weight", "loss", "solver"}
+_DECLARES = {*SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
 #: For each parameter that takes a name or an object: an example of an object.
@@ -395,31 +275,37 @@ _UNDECLARED = {
 }
 
 
-class TableEstimator(Versioned, BaseEstimator):
-    """Base class of all estimators: conversion of a table to records."""
+def digest_of(model: Any) -> str:
+    """Return the SHA-256 of the released numbers of a model; see `PrivacyReport`."""
+    found = hashlib.sha256()
+    for name in model._released:
+        value = getattr(model, name, None)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, float | np.floating | np.ndarray):
+                found.update(np.asarray(part, dtype="<f8").tobytes())
+    return found.hexdigest()
 
-    #: Declarations that the class fixes for every table, by name.
-    _fixed: Mapping[str, Any] = {}
-    #: The declarations of the current or last fit.
-    _declared: Declared
-    _accepts_sparse = False
-    #: Whether encoded rows with many columns may be stored as a sparse matrix.
+
+class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
+    """Base class of all private estimators: planning, charging, training, reporting.
+
+    A subclass defines its parameters, the conversion of the target (`_target`), the
+    method that fits (`_method`), and the fitted attributes (`_attributes`).
+    """
+
+    #: Released attributes; an estimator is fitted if it has the first one.
+    _released: tuple[str, ...] = ()
+    #: Attributes that must be finite.
+    _weights: tuple[str, ...] = ()
+    _has_loop = False
+    #: Whether the report assumes that no earlier step of a Pipeline learnt from data.
+    _may_be_a_step = True
+
+    # See `Reader`.
+    _target: str | None = None
+    _rows = "clipped"
+    _smoothing: float | None = None
     _omits_zeros = False
-    _has_target = True
-    #: Whether rows with a norm above `row_norm` are scaled down to this norm.
-    _shortens_rows = True
-    #: Whether all rows of a person can be protected together.
-    _protects_groups = False
-    #: Whether X may be a Dask collection.
-    _takes_partitions = False
-    #: Whether the fit can release bounds before the method starts.
-    _may_release_bounds = False
-    #: Whether a private fit uses smooth terms for encoded columns.
-    _smooths = False
-    #: Whether the method needs all rows at once, not in blocks.
-    _needs_whole_table = False
-    #: Whether values that are not finite are replaced.
-    _fills_in = True
     #: The object of `skfdp.solvers` with which the estimator trains.
     _solver: Choice | None = None
 
@@ -484,373 +370,6 @@ class TableEstimator(Versioned, BaseEstimator):
         tags.input_tags.string = True  # as a missing number, or with a schema
         return tags
 
-    def _declare(self, y: Any) -> Declared:
-        """Return the declarations of the parameters about X and y."""
-        given = self._given()
-        if "public_target" in given:
-            check_choice("public_target", given["public_target"], (True, False))
-        found = {name: given[name] for name in _SHORT if name in given}
-        relation = given.get("neighboring_relation", "replace_one")
-        found["n_records"] = nominal_count(relation)
-        found["parameters"] = {n: v for n, v in given.items() if n != "ledger"}
-        if self._has_target:
-            found["target_name"] = target_name(given.get("target"), y)
-        schema = given.get("schema")
-        if schema is not None:
-            if not isinstance(schema, TableSchema):
-                raise ValueError(
-                    f"schema={shown(schema)} must be a TableSchema or None: "
-                    "TableSchema.load(path) reads a file."
-                )
-            for name, usual in _SHORT.items():
-                if name in given and not (given[name] is None or given[name] is usual):
-                    raise ValueError(
-                        f"{name}={shown(given[name])} cannot be combined with a "
-                        "schema: declare it in the schema."
-                    )
-            found |= schema.parameters(given.get("target"), y) | {"schema": schema}
-            if schema.group is not None and not self._protects_groups:
-                raise ValueError(
-                    f"{type(self).__name__} protects single rows, but the schema has "
-                    f"group={schema.group!r}: use a linear estimator, which protects "
-                    "all rows of a person together."
-                )
-            self._check_schema(schema, found)
-            # An ignored column whose name looks like an identifier of persons.
-            ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
-            named = [name for name in ignored if _IDENTIFIER.search(name)]
-            if named and schema.group is None:
-                warn_caller(
-                    f"the schema ignores {named[0]!r}, which looks like an identifier, "
-                    "and declares no group, so each row is protected separately: "
-                    f"declare group={named[0]!r} if a person may have several rows.",
-                    UtilityWarning,
-                )
-        declared = Declared(**{**self._fixed, **found})
-        # Comparing an array with "private" would compare each element.
-        bounds = declared.bounds
-        releases = isinstance(bounds, str) and bounds == "private"
-        return dataclasses.replace(
-            declared,
-            any_target=declared.classes is not None and not declared.public_target,
-            releases_bounds=releases
-            and self._may_release_bounds
-            and self.epsilon != math.inf,
-        )
-
-    def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
-        """Refuse a schema with declarations that this estimator does not support."""
-
-    def _target(
-        self, y: np.ndarray | None, n_rows: int
-    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        """Return the target as int64 or float64, a mask, and public facts.
-
-        The mask marks the records that have no target; it is None if all have one. The
-        facts are values of fields of `PublicRecords`, by name. `y` is None for a plan
-        without y.
-        """
-        raise NotImplementedError
-
-    def _input_scaler(
-        self,
-        n_features: int,
-        names,
-        mask: np.ndarray,
-        sparse: bool,
-        table: EncodedTable | None,
-    ) -> InputScaler:
-        """Return the input scaler of the declared bounds.
-
-        In rows with public and private columns the scaler shortens only the private
-        part.
-        """
-        if math.isinf(self.epsilon):
-            self._check_bounds(n_features, names, table)
-            return InputScaler(feature_bound=math.inf)
-        bounds = self._declared.bounds if table is None else table.bounds
-        input_scaler = resolve_input_scaler(
-            UNKNOWN if self._declared.releases_bounds else bounds,
-            self._declared.parameters["row_norm"],
-            bool(self._declared.parameters["normalize"]),
-            n_features,
-            names,
-            sparse,
-            public=mask,
-            shortens=self._shortens_rows,
-            longest=None if table is None else table.longest,
-        )
-        mixed = mask.any() and not mask.all()
-        return dataclasses.replace(input_scaler, public=mask if mixed else None)
-
-    def _check_bounds(self, n_features: int, names, table: EncodedTable | None) -> None:
-        """Raise ValueError for bad bounds, which a fit without privacy does not use."""
-        bounds = self._declared.bounds
-        released = isinstance(bounds, str) and bounds == "private"
-        if table is None and not (released and self._may_release_bounds):
-            resolve_bounds(bounds, n_features, names)
-
-    def _given(self) -> dict[str, Any]:
-        """Return the parameters by name, including those of the chosen algorithms."""
-        mine = parameters_of(type(self))
-        given = _UNDECLARED | {name: getattr(self, name) for name in mine}
-        for algorithm in (self._solver, given["loss"]):
-            if isinstance(algorithm, Choice):
-                given |= algorithm.get_params(deep=False)
-        return given
-
-    def _on_records(
-        self,
-        use: Callable[[Records], Any],
-        X: Any,
-        y: Any,
-        planning: bool = False,
-        **of_rows: Any,
-    ) -> Any:
-        """Convert X and y to records, and return ``use(records)``.
-
-        The parameters are checked first. Fitted attributes of an earlier fit are
-        deleted, so that a failed fit leaves none. The partitions of a Dask collection
-        stay on their workers, which free them after `use`. `planning` and `of_rows` are
-        passed to `_records`.
-        """
-        for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
-            delattr(self, name)
-        X, y = readable(X), readable(y)
-        of_rows = {name: readable(held) for name, held in of_rows.items()}
-        self._declared = self._declare(y)
-        if self._declared.schema is not None:
-            y = self._declared.read_target(y)
-        self._check_parameters()
-        if is_dask(X):
-            from skfdp import dask_tables
-
-            return dask_tables.on_records(self, use, X, y, planning, **of_rows)
-        return use(self._records(X, y, planning=planning, **of_rows))
-
-    def _records(
-        self, X, y, planning: bool = False, sample_weight=None, groups=None, whole=None
-    ) -> Records:
-        """Validate the user's table, and convert it to records.
-
-        With `planning` no private values are read. Private columns then become zeros,
-        and so does a private target, unless its labels must be read from y.
-        `sample_weight` and `groups` are public. `whole` has facts about the whole table
-        if X is a sample of its rows; then y is not read.
-        """
-        X, groups = self._take_groups(X, groups)
-        frame, named = X, self._declared.target_name
-        if self._declared.encoder is not None:
-            encoder = clone(self._declared.encoder)
-            smooths = self._smooths and math.isfinite(self.epsilon)
-            self.encoder_ = encoder.fit_to_smooth(X, smooths)
-            wide = self.encoder_.n_encoded > MOST_DENSE
-            self.encoder_.sparse_output = wide and self._omits_zeros and whole is None
-            X = self.encoder_.coded(X)
-        checked = self._checked(X, y, planning) if whole is None else whole.of(self, X)
-        X, y = checked
-        most, given = self._declared.max_rows_per_group, None
-        self._has_weights = sample_weight is not None
-        if self._has_weights or groups is not None or most is not None:
-            relation = Relation.of(self.neighboring_relation)
-            given = RowsOfUnits.checked(
-                sample_weight, groups, X.shape[0], relation, most
-            )
-        if given is not None:  # rows that are left out are not read later
-            X, y = chosen_rows(X, given.rows), None if y is None else y[given.rows]
-        if self._declared.encoder is not None:
-            self.n_features_in_ = self.encoder_.n_features_in_
-            if hasattr(self.encoder_, "feature_names_in_"):
-                self.feature_names_in_ = self.encoder_.feature_names_in_
-        names = getattr(self, "feature_names_in_", None)
-        mask = public_mask(
-            self._declared.public_features, self.n_features_in_, names, frame
-        )
-        if self._declared.encoder is None:
-            check_keys(self._declared.bounds, names, frame)
-        columns, table = column_names(names, self.n_features_in_), None
-        if self._declared.encoder is not None:
-            table, names = EncodedTable(self.encoder_, X, mask), None
-            mask = table.mask
-        self._check_split(mask)
-        if table is None:  # encoded rows are always finite
-            check_finite(X, mask)
-        if planning and table is None:
-            X = blanked(X, mask)
-        elif planning:
-            table = table.blanked()
-        target, missing, facts = (
-            self._target(y, X.shape[0]) if self._has_target else (None, None, {})
-        )
-        shows_target = self._has_target and bool(self._declared.public_target)
-        units = None
-        if given is not None:
-            n_classes = len(facts.get("classes", ()))
-            width = X.shape[1] * (1 if n_classes <= 2 else n_classes)
-            noise = noise_of_sums(self.epsilon, self.delta, relation, width)
-            units = given.units(noise)
-        n_rows = X.shape[0] if whole is None else whole.n_rows
-        n = n_rows if units is None else units.n_units
-        n = public_count(n, self._declared.n_records, self.epsilon, self.delta)
-        if table is not None:
-            for block in self.encoder_.blocks_:
-                n_levels = len(block.levels)
-                # Fewer than 20 records per level on average.
-                if block.reads == "category" and n_levels > max(32, n / 20):
-                    warn_caller(
-                        f"column {columns[block.parent]!r} has {n_levels} declared "
-                        f"levels for {n} records, so few records share a level, which "
-                        "costs accuracy and time: declare groups of levels, such as "
-                        "the first digits of a code, or leave the column out.",
-                        UtilityWarning,
-                    )
-            if self._smooths and math.isfinite(self.epsilon):
-                table = self._in_coordinates(table, n, facts, units)
-            X, mask, columns = table.rows(), table.mask, table.names(columns)
-        input_scaler = self._input_scaler(X.shape[1], names, mask, issparse(X), table)
-        is_null = None
-        if self._declared.releases_bounds:
-            # Malformed values are replaced after the release of the bounds, in
-            # `BoundsFirst.run`.
-            input_scaler = with_public_bounds(input_scaler, X, mask)
-        elif self._fills_in and table is None:
-            is_null = input_scaler.nulls(X)
-        self._public_mask = mask
-        public = PublicRecords(
-            mask=mask,
-            input_scaler=input_scaler,
-            n_records=n,
-            columns=columns,
-            sparse=issparse(X),
-            target=target if shows_target else None,
-            labels=y if shows_target else None,
-            target_name=named,
-            private_reach=None if table is None else table.longest_private,
-            encoding=None if table is None else table.public_part(),
-            levels=None if table is None else table.levels,
-            units=units,
-            _table=X,
-            **facts,
-        )
-        return Records(X, target, public, either(is_null, missing))
-
-    def _take_groups(self, X, groups) -> tuple[Any, Any]:
-        """Return X without the column of persons, and the person of each row."""
-        schema, self._group_column = self._declared.schema, None
-        if schema is not None:
-            check_no_path(X)
-            return schema.select(X, coded=True), schema.groups(X, groups)
-        if isinstance(groups, str):
-            check_named(self._declared.public_features, self._declared.bounds, groups)
-            self._group_column = groups
-            return without_group_column(X, groups)
-        return X, groups
-
-    def _checked(
-        self, X, y, planning: bool, **how: bool
-    ) -> tuple[Any, np.ndarray | None]:
-        """Return X and y as arrays; y is None if there is no target to read."""
-        if self._declared.encoder is None:
-            X = declared_numbers(X, self._declared.bounds)
-        checked = {"accept_sparse": self._accepts_sparse, **how}
-        if not self._has_target or (planning and self._plans_without(y)):
-            X, y = check_arrays(self, X, **checked), None
-        else:
-            any_target = self._declared.any_target
-            X, y = check_arrays(self, X, y, any_target=any_target, **checked)
-        # A user's public loss, and some methods, cannot read blocks.
-        whole = callable(self._declared.parameters["public_loss"])
-        return (whole_table(X) if whole or self._needs_whole_table else X), y
-
-    def _plans_without(self, y) -> bool:
-        """Whether a plan can be made without reading y."""
-        declared = self._declared.classes is not None
-        return not self._declared.public_target and (y is None or declared)
-
-    def _check_split(self, mask: np.ndarray) -> None:
-        """Raise ValueError if nothing is private, or if public parts are forbidden."""
-        if math.isinf(self.epsilon):
-            return
-        shows_target = bool(self._declared.public_target)
-        if mask.all() and shows_target:
-            raise ValueError(
-                "every column and the target are declared public, so there is nothing "
-                "to protect: use a scikit-learn estimator."
-            )
-        if self._declared.n_records is None:
-            return
-        name = "add_or_remove_one"
-        if mask.any() or shows_target:
-            raise ValueError(
-                f"neighboring_relation={name!r} adds or removes whole records, so no "
-                "part of them can be public: use 'replace_one' or 'replace_special'."
-            )
-        public_loss = self._declared.parameters["public_loss"]
-        if public_loss is not None:
-            # An exact average over the rows would reveal their number.
-            raise ValueError(
-                f"public_loss={shown(public_loss)} uses exact averages over the rows, "
-                f"whose number is private under neighboring_relation={name!r}: leave "
-                "it out, or use 'replace_one'."
-            )
-
-    def _rows_to_predict(self, X) -> np.ndarray | csr_array:
-        """Convert new rows in the same way as `fit`, to inputs of `input_scaler_`."""
-        check_is_fitted(self)
-        X = readable(X)
-        if self._declared.schema is not None:
-            check_no_path(X)
-            return self.encoder_.encoded(self._declared.schema.select(X, coded=True))
-        if is_dask(X):
-            from skfdp.dask_tables import computed
-
-            (X,) = computed(X)
-        X = declared_numbers(
-            without_column(X, self._group_column), self._declared.bounds
-        )
-        sparse = self._accepts_sparse
-        X = check_arrays(self, X, reset=False, accept_sparse=sparse)
-        check_finite(X, self._public_mask)
-        return X
-
-
-#: Names of columns with identifiers of people, in English and German.
-_IDENTIFIER = re.compile(
-    r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
-    |[a-z](?:Id|ID|Nr|nummer)$                                      # PatientID
-    |^(?:patient|person|customer|client|user|member|subject|household|kunde)s?$""",
-    re.VERBOSE,
-)
-
-
-def digest_of(model: Any) -> str:
-    """Return the SHA-256 of the released numbers of a model; see `PrivacyReport`."""
-    found = hashlib.sha256()
-    for name in model._released:
-        value = getattr(model, name, None)
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, float | np.floating | np.ndarray):
-                found.update(np.asarray(part, dtype="<f8").tobytes())
-    return found.hexdigest()
-
-
-class PrivateEstimator(CallbackSupportMixin, TableEstimator):
-    """Base class of all private estimators: planning, charging, training, reporting.
-
-    A subclass defines its parameters, the conversion of the target (`_target`), the
-    method that fits (`_method`), and the fitted attributes (`_attributes`).
-    """
-
-    #: Released attributes; an estimator is fitted if it has the first one.
-    _released: tuple[str, ...] = ()
-    #: Attributes that must be finite.
-    _weights: tuple[str, ...] = ()
-    _has_loop = False
-    #: Whether the report assumes that no earlier step of a Pipeline learnt from data.
-    _may_be_a_step = True
-    #: Assumptions of the report, in addition to those that depend on the fit.
-    _assumptions: tuple[Assumption, ...] = ASSUMPTIONS
-
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether a fit was completed."""
         return hasattr(self, self._released[0])
@@ -884,8 +403,28 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         return self._fit(X, y)
 
     def _fit(self, X, y, **of_rows: Any):
-        """Fit to X and y; `of_rows` are further arguments of `_records`."""
+        """Fit to X and y; `of_rows` are further arguments of `Reader.read`."""
+        # A failed fit leaves no attributes of an earlier one.
+        for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
+            delattr(self, name)
         return self._on_records(self._fit_records, X, y, **of_rows)
+
+    def _on_records(
+        self, use: Callable[[Records], Any], X: Any, y: Any, **how: Any
+    ) -> Any:
+        """Check parameters, convert X and y to records, and return ``use(records)``.
+
+        The partitions of a Dask collection stay on their workers, which free them after
+        `use`. `how` are further arguments of `Reader.read`.
+        """
+        declared, like = Declaration.of(self, y), object.__new__(type(self))
+        vars(like).update(vars(self))
+        self._check_parameters(declared)
+        if is_dask(X):
+            from skfdp import dask_tables
+
+            return dask_tables.on_records(Reader(declared), like, use, X, y, **how)
+        return use(Reader(declared).read(like, X, y, **how))
 
     def _fit_records(self, records: Records):
         """Charge the ledger, and fit to validated records.
@@ -920,7 +459,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         context = self._begun(plan.n_steps)
         key = None if noise.current() is not None else OPEN.get()
         if key is not None:
-            key.open(records, self._declared.parameters, fit_plan)
+            key.open(records, public.declared.parameters, fit_plan)
         streams = Streams(self.random_state, type(self), key)
         mechanism = Mechanism(plan.events, streams, *of_rows)
         if ledger is not None:
@@ -948,7 +487,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             feature_names=public.columns,
             target_name=public.target_name,
             released=self._released
-            + ("input_scaler_",) * self._declared.releases_bounds
+            + ("input_scaler_",) * public.declared.releases_bounds
             + ("every intermediate step of the training",) * has_loop,
             assumptions=(
                 *fit_plan.assumptions,
@@ -977,7 +516,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         on_step = None
         if getattr(self, "_skl_callbacks", None):
             on_step = self._on_step(context, public, report)
-        attributes = self._attributes(public, run(on_step))
+        attributes = self._attributes(public, run(on_step)) | public.reader.attributes
         return self._finish(context, attributes, report)
 
     @guarded_fit
@@ -1008,21 +547,33 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         return self._plan(X, y)
 
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
-        own = copy.copy(self)  # so that attributes of this estimator do not change
-
         def planned(records: Records) -> FitPlan:
             public = records.public
-            private = math.isfinite(own.epsilon)
-            return own._fit_plan(public, own._planned(public)[-1] if private else None)
+            plan = self._planned(public)[-1] if math.isfinite(self.epsilon) else None
+            return self._fit_plan(public, plan)
 
-        return own._on_records(planned, X, y, planning=True, **of_rows)
+        return self._on_records(planned, X, y, planning=True, **of_rows)
 
     # -- methods that a subclass defines or extends ------------------------------------
-    def _check_parameters(self) -> None:
+    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
+        """Return `row_norm` and `normalize` for the input scaler; see `Reader`."""
+        given = self._given()
+        return given["row_norm"], given["normalize"]
+
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters by name, including those of the chosen algorithms."""
+        mine = parameters_of(type(self))
+        given = _UNDECLARED | {name: getattr(self, name) for name in mine}
+        for algorithm in (self._solver, given["loss"]):
+            if isinstance(algorithm, Choice):
+                given |= algorithm.get_params(deep=False)
+        return given
+
+    def _check_parameters(self, declared: Declaration) -> None:
         """Raise ValueError for bad parameters, without reading data."""
         check_budget(self.epsilon, self.delta, allow_infinite=True)
         check_random_state(self.random_state)
-        n_jobs = self._declared.parameters.get("n_jobs")
+        n_jobs = declared.parameters.get("n_jobs")
         integral = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
         if n_jobs is not None and not (integral and n_jobs != 0):
             raise ValueError(
@@ -1047,6 +598,20 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         """Whether the noise can be reproduced: with a seed, or within an audit."""
         return self.random_state is not None or noise.current() is not None
 
+    def _rows_to_predict(self, X) -> np.ndarray | csr_array:
+        """Convert new rows in the same way as `fit`, to inputs of `input_scaler_`."""
+        check_is_fitted(self)
+        X = readable(X)
+        if is_dask(X) and self._reader.encoder is None:
+            from skfdp.dask_tables import computed
+
+            (X,) = computed(X)
+        return self._reader.transform(self, X)
+
+    def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
+        """Return the assumptions of the report that follow from declarations."""
+        return ASSUMPTIONS
+
     def _subject(self) -> str:
         """Return the name of a fit in ledgers and reports."""
         return type(self).__name__
@@ -1058,7 +623,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             public.columns,
             public.mask,
             target=public.target_name,
-            has_target=self._has_target,
+            has_target=self._target is not None,
             public_target=public.has_target,
         )
         relation = Relation.of(self.neighboring_relation)
@@ -1081,7 +646,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             from skfdp import dask_tables
 
             dask_tables.check_method(method)
-        if self._declared.releases_bounds and public.n_private:
+        if public.declared.releases_bounds and public.n_private:
             method = BoundsFirst(method)
         prepared = method.prepare(public, budget)
         plan = method.plan(public, prepared, budget)
@@ -1111,7 +676,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
         `plan` is the plan of the method, and None for ``epsilon=inf``.
         """
-        declared, more = self._declared, []
+        declared, more = public.declared, []
         if declared.schema is not None and declared.schema.declared_by is not None:
             text = (
                 "The bounds and categories declared in the file "
@@ -1123,14 +688,14 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             more.append(COUNTS_SEEN)
         # The assumption is listed for all weights, even if they are 0 or 1 and only
         # leave out rows.
-        more += [WEIGHTS_ARE_PUBLIC] * self._has_weights
+        more += [WEIGHTS_ARE_PUBLIC] * public.is_weighted
         if declared.max_rows_per_group is not None and public.has_persons:
             more.append(ORDER_IS_PUBLIC)
         more += [SAME_PARTITIONS] * public.in_partitions
         more += [KEY_UNREAD] * (OPEN.get() is not None)
         more += [BALANCED] * getattr(self, "_balances", False)
         assumptions = (
-            *self._assumptions,
+            *self._assumed(declared),
             *more,
             *(() if plan is None else plan.assumptions),
         )
@@ -1169,7 +734,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         self, public: PublicRecords, found: Callable[[], Any], report: PrivacyReport
     ) -> dict[str, Any]:
         """Return the fitted attributes at the current step."""
-        return {**self._attributes(public, found()), "privacy_": report}
+        own = self._attributes(public, found())
+        return {**own, **public.reader.attributes, "privacy_": report}
 
     def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
         """Set the fitted attributes, and call the callbacks at the end of the fit."""

@@ -11,13 +11,12 @@ import numpy as np
 from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator
-from skfdp.data.arrays import column_labels, declared_numbers
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, STORED_TYPES, Assumption
 from skfdp.privacy.checks import shown
+from skfdp.reader import Declaration
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
 
@@ -195,13 +194,8 @@ class PrivateBoundsRelease(PrivateEstimator):
         self.random_state = random_state
 
     _released = ("columns_",)
-    _has_target = False
     _may_be_a_step = False
-    _fixed = {"bounds": False}
-    _assumptions = (_CHOSEN, STORED_TYPES, BINNED)
-    _accepts_sparse = True
-    _needs_whole_table = True
-    _fills_in = False
+    _rows = "raw"
 
     @with_callbacks
     @guarded_fit
@@ -217,22 +211,17 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _subject(self) -> str:
         return "private_bounds"
 
-    def _checked(self, X, y, planning: bool, **how: bool) -> tuple[Any, Any]:
-        """Convert all columns of a frame to numbers, including text columns."""
-        every = dict.fromkeys(range(len(column_labels(X))))
-        return super()._checked(declared_numbers(X, every), y, planning, **how)
+    def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
+        return _CHOSEN, STORED_TYPES, BINNED
 
-    def _check_split(self, mask: np.ndarray) -> None:
-        super()._check_split(mask)
+    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
         if mask.all():
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column, so "
                 "there is nothing to protect: compute the minimum and maximum of each "
                 "column instead."
             )
-
-    def _input_scaler(self, *table: Any) -> InputScaler:
-        return InputScaler(feature_bound=np.inf)
+        return "auto", False
 
     def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
         self.plan_ = super()._fit_plan(public, plan)

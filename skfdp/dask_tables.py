@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-import math
 import sys
 import uuid
 from collections.abc import Callable, Sequence
@@ -21,15 +20,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.data.arrays import (
-    blanked,
-    check_arrays,
-    check_finite,
-    declared_numbers,
-    either,
-    exact,
     is_dask,
-    objects,
-    type_kind,
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -39,6 +30,7 @@ from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import PoissonBatches, not_null
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
+from skfdp.reader import Reader
 
 # Poisson batches of remote rows: each partition draws its own rows.
 #
@@ -585,39 +577,19 @@ def _current_client() -> Any:
 _STAYS = ("ledger", "random_state", "public_features", "public_model")
 
 
-@dataclasses.dataclass(frozen=True)
-class Whole:
-    """Number of rows and public target of a collection.
-
-    An estimator validates made-up sample rows in place of the collection; see `_read`.
-    """
-
-    n_rows: int
-    y: np.ndarray | None
-
-    def of(self, estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return validated arrays: the sample rows X, and the whole public target."""
-        if estimator._declared.encoder is None:
-            X = declared_numbers(X, estimator._declared.bounds)
-        X = check_arrays(estimator, X)
-        if self.y is None:
-            return X, None
-        rows = np.zeros((self.n_rows, 1))
-        return X, check_arrays(copy.copy(estimator), rows, self.y)[1]
-
-
 def on_records(
-    estimator: Any,
+    reader: Reader,
+    like: Any,
     use: Callable[[PartitionedRecords], Any],
     X: Any,
     y: Any,
-    planning: bool,
+    planning: bool = False,
     **of_rows: Any,
 ) -> Any:
     """Convert a Dask collection to records, and return ``use(records)``.
 
-    The names of the columns are stored in the estimator, as for any table. `of_rows`
-    are weights and groups, which are refused if they are not None.
+    `like` is as for `Reader.read`. `of_rows` are weights and groups,
+    which are refused if they are not None.
 
     Notes
     -----
@@ -625,14 +597,14 @@ def on_records(
     sizes of the partitions are sent to this process. At the end the workers free all
     partitions.
     """
-    _check(estimator, X, y, planning, of_rows)
+    _check(reader, like, y, planning, of_rows)
     client, parts = _current_client(), _parts_of(X, y)
     if client is None:
         partitions = Partitions(*computed(parts))
     else:
         partitions = WorkerPartitions(client, parts)
     try:
-        return use(_read(estimator, partitions, X, y, planning))
+        return use(_read(reader, like, partitions, X, y, planning))
     finally:
         partitions.close()
 
@@ -653,40 +625,39 @@ def check_method(method: Any) -> None:
 
 
 def _check(
-    estimator: Any, X: Any, y: Any, planning: bool, of_rows: dict[str, Any]
+    reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
     """Refuse options that Dask collections do not support, before any row is read."""
-    name = type(estimator).__name__
-    if not getattr(estimator, "_takes_partitions", False):
+    declared, model = reader.declaration, type(like).__name__
+    if like._rows != "linear":
         raise TypeError(
-            f"{name} does not support Dask collections (linear estimators do): pass "
+            f"{model} does not support Dask collections (linear estimators do): pass "
             "X.compute() if it fits into memory."
         )
     given = [key for key, value in of_rows.items() if value is not None]
-    schema = estimator._declared.schema
-    if schema is not None and schema.group is not None:
-        given.append(f"group={schema.group!r} of a schema")
+    if declared.schema is not None and declared.schema.group is not None:
+        given.append(f"group={declared.schema.group!r} of a schema")
     if given:
         raise ValueError(
             f"{' and '.join(given)} cannot be combined with a Dask collection: pass a "
             "table in memory, or fit without groups and weights."
         )
-    if math.isinf(estimator.epsilon):
+    if not declared.is_private:
         raise ValueError(
             "epsilon=inf cannot be fitted to a Dask collection: use scikit-learn or "
             "dask-ml, or a finite epsilon."
         )
-    if estimator._declared.releases_bounds:
+    if declared.releases_bounds:
         raise ValueError(
             "bounds='private' cannot be used with a Dask collection: declare bounds, "
             "or use private_bounds on some of the rows in memory."
         )
-    if y is None and not (planning and not estimator._declared.public_target):
+    if y is None and not (planning and not declared.public_target):
         raise ValueError(
-            f"{name} requires y to be passed: give a Dask array or Series with the "
+            f"{model} requires y to be passed: give a Dask array or Series with the "
             "partitions of X."
         )
-    if estimator._declared.classes is None and not estimator._declared.public_target:
+    if declared.classes is None and not declared.public_target:
         raise ValueError(
             "classes=None cannot be used with a Dask collection, whose private labels "
             "stay on the workers: declare `classes`."
@@ -694,13 +665,19 @@ def _check(
 
 
 def _read(
-    estimator: Any, partitions: Partitions, table: Any, y: Any, planning: bool
+    reader: Reader,
+    like: Any,
+    partitions: Partitions,
+    table: Any,
+    y: Any,
+    planning: bool,
 ) -> PartitionedRecords:
     """Convert the rows of each partition to records, and return the whole table.
 
-    The estimator first converts two made-up rows. These rows are then removed, and the
+    The reader first converts two made-up rows. These rows are then removed, and the
     remaining public facts are sent to the partitions, which convert their own rows.
     """
+    declared = reader.declaration
     sizes, targets = zip(*partitions.ask(ROWS, _sizes), strict=True)
     if y is not None and targets != sizes:
         raise ValueError(
@@ -708,37 +685,44 @@ def _read(
             "partitions of X, as y.rechunk(X.chunks[0]) of arrays."
         )
     labels = None
-    if estimator._declared.public_target:
+    if declared.public_target:
         labels = np.concatenate(partitions.ask(ROWS, _target))
-        labels = estimator._declared.read_target(labels)
-    sample = _sample_of(table), None if y is None else _sample_of(y)
-    if y is not None and not estimator._declared.public_target:
-        # Refuse the type of y, as for a table in memory.
-        own, rows = copy.copy(estimator), np.zeros((len(sample[1]), 1))
-        target = own._declared.read_target(sample[1])
-        own._target(own._checked(rows, target, False)[1], len(rows))
-    whole = Whole(sum(sizes), labels)
-    known = estimator._records(*sample, planning=True, whole=whole)
+        labels = declared.read_target(labels)
+    elif y is not None:  # refuse the type of y, as for a table in memory
+        target = declared.read_target(_sample_of(y))
+        target = reader.checked_target(like, target, len(target))
+        reader.target(like, target, len(target))
+    n_rows = sum(sizes)
+    if labels is not None:
+        labels = reader.checked_target(like, labels, n_rows)
+    sample = _sample_of(table)
+    known = reader.read(like, sample, labels, planning=True, whole=n_rows)
     # Drop the sample rows: `none` is the table without rows.
     # A large table stays one, because its class decides how its rows are stored.
     encoding, X = known.public.encoding, chosen_rows(known.X, slice(0))
     if encoding is not None:
         encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
+    reader = known.public.reader
     public = dataclasses.replace(
         known.public,
         target=None if known.public.target is None else known.public.target[:0],
         labels=None if known.public.labels is None else known.public.labels[:0],
         encoding=encoding,
+        reader=None,
         _table=X,
     )
-    none = Records(X, None if known.target is None else known.target[:0], public)
-    sent = dataclasses.replace(none, public=dataclasses.replace(none.public))
-    own = _sent(estimator, public)
+    target = None if known.target is None else known.target[:0]
+    sent = Records(X, target, public)
     make = functools.partial(
-        _records_of_partition, estimator=own, none=sent, planning=planning
+        _records_of_partition,
+        reader=reader.sent(public.classes),
+        like=_sent(like),
+        none=sent,
+        planning=planning,
     )
     partitions.put(make, ROWS, name=ROWS)
-    public = _with_rows(known.public, partitions, sum(sizes))
+    none = Records(X, target, dataclasses.replace(public))
+    public = _with_rows(known.public, partitions, n_rows)
     return PartitionedRecords(partitions, sizes, none, public, public.target)
 
 
@@ -761,68 +745,26 @@ def _with_rows(
     )
 
 
-def _sent(estimator: Any, public: PublicRecords) -> Any:
+def _sent(like: Any) -> Any:
     """Return a copy of the estimator for workers, without ledger, seed, callbacks."""
-    own = copy.copy(estimator)
+    own = copy.copy(like)
     for name in [name for name in vars(own) if "callback" in name]:
         delattr(own, name)
     for name in _STAYS:
         if hasattr(own, name):
             vars(own)[name] = None
-    changes = {"public_features": None}
-    if public.classes is not None:
-        changes["classes"] = public.classes.tolist()
-    own._declared = dataclasses.replace(own._declared, **changes)
     own.solver = "auto"
     return own
 
 
 def _records_of_partition(
-    raw: tuple[Any, Any], estimator: Any, none: Records, planning: bool
+    raw: tuple[Any, Any], reader: Reader, like: Any, none: Records, planning: bool
 ) -> Records:
-    """Convert the rows ``(X, y)`` of a partition to records, like a table in memory.
-
-    The estimator has the names of the columns and the fitted encoder. `none` has
-    no rows, but holds the public facts about the whole table. With `planning` no
-    private value is read.
-    """
-    (X, y), public = raw, none.public
+    """Convert the rows ``(X, y)`` of a partition to records; see `Reader.part`."""
+    X, y = raw
     if not X.shape[0]:
         return none
-    own, encoded = copy.copy(estimator), estimator._declared.encoder is not None
-    shown = bool(own._declared.public_target)
-    # The types of the collection were checked. Those of a partition depend on its rows.
-    y = own._declared.read_target(y, typed=False)
-    # Labels are compared as objects, so that no type of a partition is refused.
-    plain = type_kind(y) in ("integer", "number") and not public.classes_source
-    if not (shown or encoded or plain) and getattr(y, "ndim", 0) == 1:
-        y = objects(exact(y))
-    if encoded:
-        X = own._declared.schema.select(X, coded=True, typed=False)
-        X = own.encoder_.coded(X)
-    else:
-        X = declared_numbers(X, own._declared.bounds, typed=False)
-    X, y = own._checked(X, y, planning, reset=encoded, enough=False)
-    if not encoded:
-        check_finite(X, public.mask)
-    target, missing, _ = own._target(y, X.shape[0])
-    table = public.encoding
-    if table is not None:
-        table = dataclasses.replace(table, encoded=X)
-        X, table = table.rows(), table.public_part()
-    if planning:
-        X = blanked(X, public.mask)
-    is_null = None
-    if table is None:  # encoded rows are finite
-        is_null = public.input_scaler.nulls(X)
-    public = dataclasses.replace(
-        public,
-        target=target if shown else None,
-        labels=y if shown else None,
-        encoding=table,
-        _table=X,
-    )
-    return Records(X, target, public, either(is_null, missing))
+    return reader.part(copy.copy(like), X, y, none, planning)
 
 
 # Functions for `Partitions.ask`, which must be picklable.

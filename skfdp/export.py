@@ -40,7 +40,7 @@ def pipeline_of(model: Any) -> Any:
             "has these predictions: save this model with joblib, or fit it with "
             "public_model='auto' or None."
         )
-    convert = _of_numbers if model._declared.schema is None else _of_schema
+    convert = _of_numbers if model._reader.declaration.schema is None else _of_schema
     columns, coef, intercept = convert(
         model, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
     )
@@ -66,7 +66,7 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
     classes = getattr(model, "classes_", None)
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
     if classes is not None:
-        loss = model._declared.parameters["loss"]
+        loss = model._reader.declaration.parameters["loss"]
         logistic = loss == "log_loss"
         kind = (
             LogisticRegression() if logistic else LinearSVC(loss=loss, random_state=0)
@@ -202,7 +202,7 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     low, high = scaler.offset, scaler.offset + scaler.factor
     middle = np.where(bounded, low + scaler.factor / 2, 0.0)
     # Missing public values stay missing, so that the linear model refuses them.
-    middle = np.where(model._public_mask, np.nan, middle)
+    middle = np.where(model._reader.mask, np.nan, middle)
     ends = np.array([np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)])
     rows: Any = np.where(bounded, ends, [[0.0], [1.0]])
     parts = [("rows", np.arange(width), [])]
@@ -244,7 +244,7 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     """Convert a model with a schema, as `_of_numbers` converts one without."""
     from sklearn.preprocessing import OneHotEncoder
 
-    schema = model._declared.schema
+    schema = model._reader.declaration.schema
     row: dict[str, list] = {}
     curves: dict[str, list] = {"number": [], "date": [], "formatted": []}
     tables: dict[str, dict] = {"text": {}, "word": {}, "code": {}}

@@ -22,17 +22,12 @@ from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
 from skfdp.base import PrivateClassifier, PrivateEstimator, weights_of_kept
 from skfdp.data.arrays import numeric_target, shaped_target
-from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import (
-    TargetMap,
     check_target,
-    check_target_bounds,
-    check_unbounded,
 )
-from skfdp.data.units import Units
 from skfdp.data.validation import (
     check_choice,
     check_flag,
@@ -46,9 +41,9 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
-from skfdp.schema import TableSchema, pandas_for
+from skfdp.reader import Declaration
+from skfdp.schema import pandas_for
 from skfdp.solvers import (
     CENTERINGS,
     LOOPS,
@@ -225,22 +220,16 @@ class LinearModel(PrivateEstimator):
 
     _released: tuple[str, ...] = ("coef_", "intercept_", "n_iter_")
     _weights = ("coef_", "intercept_")
-    _accepts_sparse = True
     _has_loop = True
-    _shortens_rows = False
-    _may_release_bounds = True
-    _smooths = True
-    _takes_partitions = True
-    _protects_groups = True
-    #: Noise relative to that of classifiers, whose residuals are clipped at about one
-    #: standard deviation. More noise means more smoothing.
-    _noise_factor = 1.0
+    _rows = "linear"
+    # Residuals of labels are clipped at about one standard deviation.
+    _smoothing = 1.0
     #: The classes of the solvers, by name.
     _solvers: Mapping[str, type[Choice]] = SOLVERS
 
     @property
     def _omits_zeros(self) -> bool:
-        pads = self._declared.parameters["public_loss"] == "gaussian"
+        pads = self._given()["public_loss"] == "gaussian"
         return self._centring().takes_sparse and not pads
 
     def __sklearn_tags__(self):
@@ -321,9 +310,9 @@ class LinearModel(PrivateEstimator):
         """
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        given = self._declared.parameters
+    def _check_parameters(self, declared: Declaration) -> None:
+        super()._check_parameters(declared)
+        given = declared.parameters
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
         if self.schema is not None and given["normalize"]:
@@ -336,29 +325,9 @@ class LinearModel(PrivateEstimator):
                 "a function as public_loss cannot be combined with a schema: encode "
                 "the table before the estimator, in a Pipeline."
             )
-        shows_target = self._declared.public_target
+        shows_target = declared.public_target
         regression = isinstance(self, RegressorMixin)
         check_public_model(self.public_model, shows_target, regression=regression)
-
-    def _in_coordinates(
-        self,
-        table: EncodedTable,
-        n_records: int,
-        facts: Mapping[str, Any],
-        units: Units | None,
-    ) -> EncodedTable:
-        """Return an encoded table whose spline columns are replaced by smooth terms.
-
-        The amount of smoothing depends on public numbers only.
-        """
-        relation = Relation.of(self.neighboring_relation)
-        mu = gdp_mu(self.epsilon, self.delta) / relation.sensitivity(1.0)
-        if units is not None:
-            mu = mu / units.reach
-        classes = facts.get("classes", ())
-        n_outputs = 1 if len(classes) <= 2 else len(classes)
-        signal = mu * n_records / self._noise_factor
-        return table.smooth(signal, n_records, n_outputs)
 
     @property
     def _solver(self) -> Choice:
@@ -372,7 +341,7 @@ class LinearModel(PrivateEstimator):
 
     def _centring(self) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
-        given = self._declared.parameters
+        given = self._given()
         norm = None if given["normalize"] else given["row_norm"]
         if not isinstance(chosen, Choice):
             return Centring(chosen, bool(self.fit_intercept), length=norm)
@@ -869,11 +838,11 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_parameters(self, declared: Declaration) -> None:
+        super()._check_parameters(declared)
         check_number("C", self.C, also=("auto",))
-        check_choice("loss", self._declared.parameters["loss"], CLASSIFICATION)
-        if self._declared.parameters["public_loss"] == "impute":
+        check_choice("loss", declared.parameters["loss"], CLASSIFICATION)
+        if declared.parameters["public_loss"] == "impute":
             raise ValueError(
                 "public_loss='impute' is for networks: choose 'gaussian' or 'zero'."
             )
@@ -894,7 +863,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         if math.isinf(self.epsilon) or not (chosen or isinstance(solver, OneShot)):
             return solver
         mu = gdp_mu(self.epsilon, self.delta)
-        reason = refusal_of_one_shot(self._declared.parameters, public, mu)
+        reason = refusal_of_one_shot(public.declared.parameters, public, mu)
         size = public.n_effective, public.n_classes, public.n_features
         far = chosen and public.n_classes >= MANY_CLASSES and is_far(mu, *size)
         if reason is None and not far:
@@ -908,7 +877,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         if isinstance(solver, OneShot):
             statistic = self._label_statistic(solver)
             return FirstModel(statistic, None) if public.is_narrowed else statistic
-        public_loss = self._declared.parameters["public_loss"]
+        public_loss = public.declared.parameters["public_loss"]
         pads = isinstance(public_loss, str)
         if public_loss == "gaussian" and public.sparse:
             raise ValueError(
@@ -916,19 +885,19 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
                 "make a sparse X dense: choose 'zero', or pass a dense X."
             )
         descent = Descent(
-            loss=LOSSES[self._declared.parameters["loss"]],
+            loss=LOSSES[public.declared.parameters["loss"]],
             loop=Loop.of(solver),
             centring=self._centring(),
             penalty=self._penalty(public.total_weight),
             padding=public_loss if pads else None,
             public_loss=public_loss if callable(public_loss) else None,
-            public_model=self._declared.parameters["public_model"],
+            public_model=public.declared.parameters["public_model"],
             n_jobs=effective_n_jobs(self.n_jobs),
         )
         if not first_model.precedes(descent, public):
             return descent
         own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
-        if refusal_of_one_shot(self._declared.parameters, own, mu) is not None:
+        if refusal_of_one_shot(public.declared.parameters, own, mu) is not None:
             return descent
         return FirstModel.before(descent, self._label_statistic(OneShot()))
 
@@ -942,7 +911,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
             *optimum(
                 records.X,
                 records.target,
-                LOSSES[self._declared.parameters["loss"]],
+                LOSSES[public.declared.parameters["loss"]],
                 public.n_outputs,
                 penalty=self._penalty(records.total_weight, auto=1.0),
                 shares=public.shares,
@@ -1187,7 +1156,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     _solvers = {name: LOOPS[name] for name in ("noisy-gd", "noisy-sgd")}
     # Residuals of targets are clipped at a few standard deviations, which needs more
     # noise than clipping at one standard deviation.
-    _noise_factor = 3.0
+    _smoothing = 3.0
+    _target = "numbers"
 
     def __init__(
         self,
@@ -1239,51 +1209,18 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         tags.regressor_tags.poor_score = not is_inf
         return tags
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_parameters(self, declared: Declaration) -> None:
+        super()._check_parameters(declared)
         check_number("alpha", self.alpha, include_low=True, also=("auto",))
-        check_target_bounds(
-            self._declared.target_bounds, self._loss_name, self._needs_bounds
-        )
+        declared.target_limits()
         if self._loss_name == "huber" and math.isfinite(self.epsilon):
-            warn_of_huber_threshold(
-                self._declared.parameters["threshold"], self._declared.target_bounds
-            )
+            threshold = declared.parameters["threshold"]
+            warn_of_huber_threshold(threshold, declared.target_bounds)
 
     @property
     def _loss_name(self) -> str:
         found = resolve("loss", self.loss, {"huber": Huber}, *REGRESSION)
         return "huber" if isinstance(found, Huber) else found
-
-    def _check_schema(self, schema: TableSchema, found: Mapping[str, Any]) -> None:
-        if found["target_bounds"] is None:
-            raise ValueError(
-                f"the outcome {found['target_name']!r} of the schema is a label: use "
-                "FeatureDPLogisticRegression."
-            )
-
-    @property
-    def _needs_bounds(self) -> bool:
-        return math.isfinite(self.epsilon) and not self._declared.public_target
-
-    def _checked(self, X, y, planning: bool, **how: bool):
-        return super()._checked(X, numeric_target(y), planning, **how)
-
-    def _target(
-        self, y: np.ndarray | None, n_rows: int
-    ) -> tuple[np.ndarray, np.ndarray | None, dict]:
-        bounds = None if math.isinf(self.epsilon) else self._declared.target_bounds
-        low, high = check_target_bounds(bounds, self._loss_name, self._needs_bounds)
-        y = np.zeros(n_rows) if y is None else y
-        finite = bool(self._declared.public_target)
-        y = check_target(y, self._loss_name, bounds is not None, finite)
-        missing = ~np.isfinite(y)
-        if missing.any():
-            y = np.where(missing, np.clip(0.0, low, high), y)
-        if math.isinf(high):
-            check_unbounded(y)
-        target_map = TargetMap(log=self._loss_name == "poisson", low=low, high=high)
-        return y, missing if missing.any() else None, {"target_map": target_map}
 
     def _loss(self) -> Loss:
         # The Huber threshold refers to the scaled target, and is set after the scale
@@ -1293,9 +1230,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
 
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha
-        return TargetScales(
-            bool(self.fit_intercept), self._declared.parameters["threshold"], alpha
-        )
+        return TargetScales(bool(self.fit_intercept), self._given()["threshold"], alpha)
 
     def _method(self, public: PublicRecords) -> Method:
         return Descent(
@@ -1303,7 +1238,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             loop=Loop.of(self._solver),
             centring=self._centring(),
             scales=self._scales(),
-            public_model=self._declared.parameters["public_model"],
+            public_model=public.declared.parameters["public_model"],
             n_jobs=effective_n_jobs(self.n_jobs),
         )
 
@@ -1335,11 +1270,10 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             attributes[name] = attributes[name][0]
         return attributes | {"target_map_": units}
 
-    @property
-    def _assumptions(self) -> tuple[Assumption, ...]:
-        if self._declared.target_bounds is None or math.isinf(self.epsilon):
+    def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
+        if declared.target_bounds is None or math.isinf(self.epsilon):
             return ASSUMPTIONS
-        low, high = self._declared.target_bounds
+        low, high = declared.target_bounds
         return (
             *ASSUMPTIONS,
             Assumption(

@@ -14,13 +14,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skfdp.addresses import public
 from skfdp.base import PrivateClassifier, PrivateEstimator
-from skfdp.data.encoder import EncodedTable
 from skfdp.data.grid import blocks
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import class_shares, log_odds
 from skfdp.data.validation import check_choice, is_auto, without_traps
 from skfdp.privacy.assumptions import Assumption
+from skfdp.reader import Declaration
 from skfdp.solvers import (
     BACKENDS,
     LOOPS,
@@ -34,7 +33,7 @@ from skfdp.solvers import (
     resolve,
 )
 from skfdp.solvers.network import Network, NetworkDescent, NetworkFit, hidden_layers
-from skfdp.solvers.parameters import ASSUMPTIONS, Loop, resolve_input_scaler
+from skfdp.solvers.parameters import ASSUMPTIONS, Loop
 
 _EXACT_PRODUCTS = Assumption(
     "products_exact",
@@ -248,11 +247,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     def _backend(self) -> NumpyBackend:
         return resolve("backend", self.backend, BACKENDS)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_parameters(self, declared: Declaration) -> None:
+        super()._check_parameters(declared)
         hidden_layers(self.hidden_layer_sizes)
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
-        if callable(self._declared.parameters["public_loss"]):
+        if callable(declared.parameters["public_loss"]):
             raise ValueError(
                 "public_loss must not be a function for networks: choose 'zero', "
                 "'gaussian' or 'impute'."
@@ -268,30 +267,16 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
             check_device(self._backend.device)
 
-    def _input_scaler(
-        self,
-        n_features: int,
-        names,
-        mask: np.ndarray,
-        sparse: bool,
-        table: EncodedTable | None,
-    ) -> InputScaler:
-        if math.isinf(self.epsilon):
-            self._check_bounds(n_features, names, table)
-            return InputScaler(feature_bound=math.inf)
-        bounds, bound = self._declared.bounds, self._solver.row_norm
+    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
+        bound = self._solver.row_norm
         if is_auto(bound):
             bound = parameters.network_row_bound(n_features)
-        if table is not None:
-            bounds, bound = table.bounds, min(bound, table.longest)
-        return resolve_input_scaler(
-            bounds, bound, self._solver.normalize, n_features, names, public=mask
-        )
+        return bound, self._solver.normalize
 
     def _method(self, public: PublicRecords) -> NetworkDescent:
         solver, layers = self._solver, self.trained_layers
         start, backend = self._pretraining, self._backend
-        public_loss = self._declared.parameters["public_loss"]
+        public_loss = public.declared.parameters["public_loss"]
         hidden, loop = hidden_layers(self.hidden_layer_sizes), Loop.of(solver)
         if is_auto(loop.momentum):
             loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
@@ -340,8 +325,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             "solver_": clone(self._solver),
         }
 
-    @property
-    def _assumptions(self) -> tuple[Assumption, ...]:
+    def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
         # Assumed for the CPU, too: environment variables can make libraries round more.
         return ASSUMPTIONS + (_EXACT_PRODUCTS,) * isinstance(
             self._backend, TorchBackend

@@ -18,10 +18,10 @@ from skfdp.data.validation import check_choice, check_size, without_traps
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
 from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.reader import Declaration
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import LARGEST_PUBLIC_SHARE, Regressors, centre
 from skfdp.solvers.method import Budget, OnStep, Plan
-from skfdp.solvers.parameters import resolve_input_scaler
 
 # Factor that keeps norms below the bound in spite of rounding.
 _MARGIN = 1 - 1e-12
@@ -290,25 +290,19 @@ class PrivateCenteringTransformer(
         self.random_state = random_state
 
     _released = ("mean_", "coef_", "scale_")
-    _has_target = False
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_parameters(self, declared: Declaration) -> None:
+        super()._check_parameters(declared)
         check_size("row_norm", self.row_norm, also=("auto",))
         check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
 
-    def _check_split(self, mask: np.ndarray) -> None:
+    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
         if mask.all():
             raise ValueError(
                 f"public_features={shown(self.public_features)} names every column, so "
                 "there is nothing to centre privately: use StandardScaler."
             )
-        super()._check_split(mask)
-
-    def _input_scaler(
-        self, n_features: int, names, mask: np.ndarray, sparse: bool, table
-    ) -> InputScaler:
         bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
@@ -321,9 +315,7 @@ class PrivateCenteringTransformer(
             bound = typical if mask.any() else 1.0
         if normalize == "auto":
             normalize = not mask.any()
-        return resolve_input_scaler(
-            self.bounds, bound, normalize, n_features, names, public=mask
-        )
+        return bound, normalize
 
     def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
         if not public.mask.any():

@@ -761,7 +761,6 @@ class TableSchema:
         column = self.columns[name]
         is_number = isinstance(column, Number)
         return {
-            "encoder": self.encoder(),
             "public_features": list(self.public) or None,
             "public_target": bool(column.public),
             "target_name": name,

@@ -27,6 +27,7 @@ from skfdp.privacy import AddOrRemoveOne, Relation, compose, gdp_epsilon
 from skfdp.queries import linear
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
 from skfdp.queries.products import ShortProducts
+from skfdp.reader import Reader
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 BATCHES = {"solver": NoisySGD(batch_size=60, max_iter=50)}
@@ -263,10 +264,10 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
 
     gradient = LinearQuery.public_gradient
     monkeypatch.setattr(LinearQuery, "public_gradient", spied)
-    table = FeatureDPLogisticRegression._records
+    table = Reader.read
 
-    def poisoned(self, X, y, **of_rows):
-        records = table(self, X, y, **of_rows)
+    def poisoned(self, *given, **how):
+        records = table(self, *given, **how)
         poison = records.X.copy()
         poison[:, ~records.public.mask] = np.nan
         return dataclasses.replace(
@@ -292,7 +293,7 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
     )
     kind = "as is"
     model.fit(*small)
-    monkeypatch.setattr(FeatureDPLogisticRegression, "_records", poisoned)
+    monkeypatch.setattr(Reader, "read", poisoned)
     kind = "poisoned"
     with np.errstate(invalid="ignore"):
         model.fit(*small)

@@ -226,7 +226,7 @@ def make_canaries(
     rows = np.sort(rng.choice(len(X), n_canaries, replace=False))
     names = {name for event in events for name in event.public_features}
     columns = np.flatnonzero(~mask_of(names, X))
-    learns = y is not None and getattr(own, "_has_target", True)
+    learns = y is not None and (is_classifier(own) or is_regressor(own))
     private_target = learns and not any(event.public_target for event in events)
     X_a, X_b = X[rows], X[rows]
     y_a = y_b = None if y is None else y[rows]

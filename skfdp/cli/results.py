@@ -123,7 +123,8 @@ def write(arguments: argparse.Namespace, model) -> None:
 TRUSTED_TYPES = tuple(
     f"skfdp.{name}"
     for name in """
-    DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor base.Declared
+    DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor
+    reader.Declaration reader.LabelReader reader.NumberReader reader.Reader
     data._basis.CategoriesBlock data._basis.SplineBlock data._basis.LinearBlock
     data.input_scaler.InputScaler data.target.Spelling
     data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport

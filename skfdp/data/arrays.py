@@ -449,24 +449,17 @@ _QUOTES_NOTHING = re.compile(
 def check_arrays(
     estimator,
     X,
-    y="no_validation",
     *,
     reset: bool = True,
     accept_sparse: bool = False,
-    any_target: bool = False,
     enough: bool = True,
-):
-    """Validate X, and y if it is passed, with scikit-learn; errors quote no value.
+) -> np.ndarray | csr_array | LargeTable:
+    """Validate X with scikit-learn; errors quote no value.
 
     The dtype of X is kept. Missing and infinite numbers in X are accepted;
-    `check_finite` checks public columns. With `any_target` only the shape of y is
-    checked. `enough=False` accepts any number of rows, for a part of a table.
-
-    Returns
-    -------
-    X : ndarray or canonical csr_array of shape (n_rows, n_features), or (X, y)
-        The pair is returned if y is passed. A `LargeTable` is returned as a
-        `LargeTable`, and its rows are not read.
+    `check_finite` checks public columns. `enough=False` accepts any number of rows, for
+    a part of a table. Sparse rows become a canonical csr_array. The rows of a
+    `LargeTable` are not read.
     """
     X = unmasked(X)
     check_no_path(X)
@@ -498,18 +491,20 @@ def check_arrays(
         X = _canonical(X) if issparse(X) else X
     if enough:
         _check_enough(estimator, X.shape[0], reset)
-    if isinstance(y, str) and y == "no_validation":
-        return X
+    return X
+
+
+def checked_target(y: Any, n_rows: int, model: str, any_target: bool) -> np.ndarray:
+    """Return y as an array; errors quote no value, and `model` is the estimator.
+
+    With `any_target` only the shape of y is checked.
+    """
     if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
-    if any_target:
-        return X, shaped_target(y, X.shape[0])
-    found = shaped_target(y, X.shape[0], as_objects=False)
-    _check_complete(found, y)
-    return X, found
+        raise ValueError(f"{model} requires y to be passed, but the target y is None.")
+    found = shaped_target(y, n_rows, as_objects=any_target)
+    if not any_target:
+        _check_complete(found, y)
+    return found
 
 
 def _columns_of_kind(X: Any, kind: str) -> list[str]:

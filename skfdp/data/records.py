@@ -81,6 +81,10 @@ class PublicRecords:
     levels: np.ndarray | None = None
     #: Weights and persons of the rows; None: each row is a record with weight 1.
     units: Units | None = None
+    #: Whether sample weights were passed, even if all are 1.
+    is_weighted: bool = False
+    #: The `Reader` of the table; it has the declarations.
+    reader: Any = dataclasses.field(default=None, repr=False)
     #: Whether the rows belong to a lazy collection in partitions, such as Dask's.
     in_partitions: bool = False
     # The whole table; this class exposes only its public columns.
@@ -144,6 +148,11 @@ class PublicRecords:
             reach=reach,
             n_effective=self.n_records / reach,
         )
+
+    @property
+    def declared(self) -> Any:
+        """The `Declaration` about the table."""
+        return self.reader.declaration
 
     @property
     def n_rows(self) -> int:

@@ -383,9 +383,9 @@ def leaking(before=None, after=None):
 
 
 class NoiseFromData(DPSGDFClassifier):
-    def _records(self, X, y, planning=False, **of_rows):
+    def _on_records(self, use, X, y, **how):
         self._large = large(X)
-        return super()._records(X, y, planning, **of_rows)
+        return super()._on_records(use, X, y, **how)
 
     def _budget(self, public):
         return super()._budget(public).share(0.5 if self._large else 1)
@@ -582,7 +582,7 @@ class TestSabotageOfThePackage:
         assert "theta" in found(MODEL)[0]
 
     def test_the_true_number_of_rows_in_the_average(self, monkeypatch):
-        monkeypatch.setattr("skfdp.base.public_count", lambda n_rows, *others: n_rows)
+        monkeypatch.setattr("skfdp.reader.public_count", lambda n_rows, *others: n_rows)
         assert "release" in found(COMING)[0]
 
 

@@ -347,7 +347,7 @@ def wide_schema(outcome, *public):
 
 def fitted(monkeypatch, most_dense, outcome, *public, fit_params=(), **given):
     """Return a fit of a table that is dense up to so many encoded columns."""
-    monkeypatch.setattr("skfdp.base.MOST_DENSE", most_dense)
+    monkeypatch.setattr("skfdp.reader.MOST_DENSE", most_dense)
     # Rows that are kept as codes have other integers.
     monkeypatch.setattr("skfdp.data.encoder.CodedRows.saves", lambda *_: False)
     make = FeatureDPRegressor if outcome == "number" else FeatureDPLogisticRegression
@@ -385,14 +385,14 @@ def test_rows_without_zeros_give_the_model_of_dense_rows(
 
 
 def test_a_first_model_takes_the_most_frequent_categories(monkeypatch):
-    monkeypatch.setattr("skfdp.base.MOST_DENSE", 10)
+    monkeypatch.setattr("skfdp.reader.MOST_DENSE", 10)
     monkeypatch.setattr(records, "MOST_NARROWED", 12)
     frame = table()
     model = FeatureDPLogisticRegression(3.0, schema=wide_schema("two", "town"))
     public = model._on_records(lambda found: found.public, frame, frame["two"])
 
     counts = frame["town"].value_counts()
-    kept = model.encoder_.get_feature_names_out()[: len(TOWNS)][
+    kept = public.reader.encoder.get_feature_names_out()[: len(TOWNS)][
         public.kept[: len(TOWNS)]
     ]
     assert public.kept.sum() == 12
@@ -403,7 +403,7 @@ def test_a_first_model_takes_the_most_frequent_categories(monkeypatch):
 
 
 def test_the_plan_of_a_wide_table_depends_on_no_private_value(monkeypatch):
-    monkeypatch.setattr("skfdp.base.MOST_DENSE", 10)
+    monkeypatch.setattr("skfdp.reader.MOST_DENSE", 10)
     monkeypatch.setattr(records, "MOST_NARROWED", 12)
     model = FeatureDPLogisticRegression(3.0, schema=wide_schema("two", "town"))
     frame, other = table(), table()

@@ -26,7 +26,6 @@ from skfdp import (
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
-from skfdp.base import PrivateEstimator
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.target import encode_any
 from skfdp.data.validation import guarded_fit, users_state
@@ -35,6 +34,7 @@ from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.noise import Streams, add_integer_gaussian
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.queries.statistics import RowSum
+from skfdp.reader import Reader
 from skfdp.solvers import FeatureDPSGD, Huber, NoisyGradientDescent, NoisySGD
 
 pytestmark = [
@@ -190,14 +190,14 @@ class Replay:
 
 def nulled(monkeypatch):
     """Let every fit take record 0 as null."""
-    found = PrivateEstimator._records
+    found = Reader.read
 
     def records(self, *arguments, **more):
         made = found(self, *arguments, **more)
         object.__setattr__(made, "is_null", np.arange(made.X.shape[0]) == 0)
         return made
 
-    monkeypatch.setattr(PrivateEstimator, "_records", records)
+    monkeypatch.setattr(Reader, "read", records)
 
 
 def length(total):

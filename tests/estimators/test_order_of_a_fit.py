@@ -30,7 +30,7 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.base import Declared, PrivateEstimator
+from skfdp.base import PrivateEstimator
 from skfdp.data.sources import check_room
 from skfdp.data.validation import warn_caller
 from skfdp.kernels import compiling, sampling
@@ -38,6 +38,7 @@ from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import PrivacyBudgetError, PrivacyReport
+from skfdp.reader import Declaration
 from skfdp.schema import Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
@@ -297,7 +298,7 @@ def same(one, other):
 
 
 def test_every_shared_declaration_is_tried():
-    shared = {field.name for field in dataclasses.fields(Declared)}
+    shared = {field.name for field in dataclasses.fields(Declaration)}
     shown = {name for model in ESTIMATORS.values() for name in model.get_params()}
     assert VALUES.keys() >= shared & shown
 

@@ -23,8 +23,7 @@ from skfdp import (
     PrivacyBudgetError,
     PrivacyLedger,
 )
-from skfdp import base as reading
-from skfdp.base import PrivateEstimator
+from skfdp import reader as reading
 from skfdp.data.arrays import check_finite
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
@@ -377,7 +376,7 @@ class TestSabotage:
             check_values(BY_NAME[f"{LOGISTIC}: columns public"])
 
     def test_a_private_target(self, monkeypatch):
-        monkeypatch.setattr(PrivateEstimator, "_plans_without", lambda self, y: False)
+        monkeypatch.setattr(reading.Reader, "plans_without", lambda self, y: False)
         with pytest.raises(ValueError, match="labels outside `classes`|to be passed"):
             check_target(BY_NAME[f"{LOGISTIC}: nothing public"])
 

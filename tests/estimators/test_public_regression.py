@@ -50,8 +50,7 @@ def regressor(**parameters):
 
 def records_of(model, X, y):
     """Return what a fit reads."""
-    model._declared = model._declare(y)
-    return model._records(X, y)
+    return model._on_records(lambda found: found, X, y)
 
 
 MODELS = {

@@ -205,8 +205,7 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
 
 def public_of(model, X, y):
     """Return what a fit knows of the public part."""
-    model._declared = model._declare(y)
-    return model._records(X, y).public
+    return model._on_records(lambda found: found.public, X, y)
 
 
 def offset(model, X, y):

@@ -276,7 +276,8 @@ def test_entries_whose_sum_is_infinite_count_as_dense_ones():
     with np.errstate(all="ignore"):
         dense = X.toarray()
     model = DPSGDFClassifier(bounds=(0, 1))
-    model._declared = model._declare(y)
-    sparse, dense = (model._records(rows, y) for rows in (X, dense))
+    sparse, dense = (
+        model._on_records(lambda found: found, rows, y) for rows in (X, dense)
+    )
     np.testing.assert_array_equal(sparse.X.toarray(), dense.X)
     assert sparse.is_null is dense.is_null is None

@@ -94,7 +94,7 @@ def test_classifiers_of_numbers(name, n_classes):
     given_ = {"epsilon": 5.0, "random_state": 0, **NUMBERS[name]}
     model = FeatureDPLogisticRegression(classes=[*"abc"[:n_classes]], **given_)
     model.fit(ROWS, np.array([*"abc"])[CODES % n_classes])
-    public = model._public_mask
+    public = model._reader.mask
     span = model.input_scaler_.span
     free = np.ones(4, bool) if span is None else np.isinf(span)
 
@@ -371,7 +371,7 @@ def test_the_statement_goes_along(of_schema, number):
     assert not hasattr(again, "privacy_report_")
     with pytest.raises(NotFittedError):
         again.predict(X)
-    target = X["cost" if model._has_target and "cost" == model.target else "ill"]
+    target = X["cost" if "cost" == model.target else "ill"]
     assert len(again.fit(X, target).predict(X)) == len(X)
 
 

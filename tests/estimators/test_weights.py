@@ -216,8 +216,7 @@ def test_a_penalty_is_compared_with_the_sum_of_the_weights(epsilon):
 
 # -- what is public --------------------------------------------------------------------
 def public_of(model, X, y, **of_rows):
-    model._declared = model._declare(y)
-    return model._records(X, y, **of_rows).public
+    return model._on_records(lambda found: found.public, X, y, **of_rows)
 
 
 @pytest.mark.parametrize("centre", [True, False])

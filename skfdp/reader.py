@@ -1,0 +1,575 @@
+"""Read users' tables as the parameters of an estimator, or a schema, declare them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skfdp.data.arrays import (
+    blanked,
+    check_arrays,
+    check_finite,
+    check_no_path,
+    checked_target,
+    column_labels,
+    declared_numbers,
+    either,
+    exact,
+    is_dask,
+    numeric_target,
+    objects,
+    readable,
+    type_kind,
+)
+from skfdp.data.columns import check_keys, column_names, public_mask, target_name
+from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
+from skfdp.data.input_scaler import InputScaler, resolve_bounds
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.sources import chosen_rows, whole_table
+from skfdp.data.target import (
+    Labels,
+    TargetMap,
+    check_exactly,
+    check_member,
+    check_recoded,
+    check_target,
+    check_target_bounds,
+    check_unbounded,
+    encode_any,
+    encode_labels,
+    resolve_class_weight,
+)
+from skfdp.data.units import (
+    RowsOfUnits,
+    check_named,
+    noise_of_sums,
+    without_column,
+    without_group_column,
+)
+from skfdp.data.validation import UtilityWarning, check_choice, warn_caller
+from skfdp.privacy import gdp_mu
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Relation
+from skfdp.schema import Ignore, TableSchema
+from skfdp.solvers.bounds import UNKNOWN, with_public_bounds
+from skfdp.solvers.parameters import (
+    nominal_count,
+    public_count,
+    resolve_input_scaler,
+)
+
+#: The parameters that declare a table without a schema, and their defaults.
+SHORT = {
+    "public_features": None,
+    "public_target": False,
+    "bounds": None,
+    "classes": None,
+    "target_bounds": None,
+}
+# What a schema must declare for each kind of target, and what to do otherwise.
+_OUTCOMES = {
+    "labels": "label: use FeatureDPRegressor, or declare a Label",
+    "numbers": "number: use FeatureDPLogisticRegression, or declare a Number",
+}
+# Parameters with which the partitions of a table are read.
+_SENT = "epsilon", "class_weight", "loss"
+#: Names of columns with identifiers of people, in English and German.
+_IDENTIFIER = re.compile(
+    r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
+    |[a-z](?:Id|ID|Nr|nummer)$                                      # PatientID
+    |^(?:patient|person|customer|client|user|member|subject|household|kunde)s?$""",
+    re.VERBOSE,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What a schema, or the parameters of an estimator, say about a table beforehand.
+
+    Notes
+    -----
+    **Guarantees.** The object is made at the start of a fit from the parameters of
+    `get_params`. No other attribute of an estimator declares public parts or bounds.
+    """
+
+    #: All parameters, including those of the chosen algorithms. The ledger is left out,
+    #: because a saved model must not contain the path of the ledger.
+    parameters: Mapping[str, Any]
+    schema: TableSchema | None = None
+    public_features: Any = None
+    public_target: bool = False
+    target_name: str | None = None
+    bounds: Any = None
+    classes: Any = ()
+    target_bounds: tuple | None = None
+    max_rows_per_group: int | None = None
+    n_records: int | None = None
+    #: Whether the fit releases the bounds of the columns.
+    releases_bounds: bool = False
+
+    @classmethod
+    def of(cls, model: Any, y: Any) -> Declaration:
+        """Return what the parameters of an estimator declare about X and y."""
+        given, linear = model._given(), model._rows == "linear"
+        if "public_target" in given:
+            check_choice("public_target", given["public_target"], (True, False))
+        found = {name: given[name] for name in SHORT if name in given}
+        relation = given.get("neighboring_relation", "replace_one")
+        found["n_records"] = nominal_count(relation)
+        found["target_name"] = target_name(given.get("target"), y)
+        schema = given.get("schema")
+        if schema is not None:
+            if not isinstance(schema, TableSchema):
+                raise ValueError(
+                    f"schema={shown(schema)} must be a TableSchema or None: "
+                    "TableSchema.load(path) reads a file."
+                )
+            for name, usual in SHORT.items():
+                if name in given and not (given[name] is None or given[name] is usual):
+                    raise ValueError(
+                        f"{name}={shown(given[name])} cannot be combined with a "
+                        "schema: declare it in the schema."
+                    )
+            found |= schema.parameters(given.get("target"), y) | {"schema": schema}
+            if (found["target_bounds"] is None) != (model._target == "labels"):
+                raise ValueError(
+                    f"the outcome {found['target_name']!r} of the schema is no "
+                    f"{_OUTCOMES[model._target]}."
+                )
+            if schema.group is not None and not linear:
+                raise ValueError(
+                    f"{type(model).__name__} protects single rows, but the schema has "
+                    f"group={schema.group!r}: use a linear estimator, which protects "
+                    "all rows of a person together."
+                )
+            _warn_of_identifier(schema)
+        bounds = found.get("bounds")
+        # Comparing an array with "private" would compare each element.
+        releases = linear and isinstance(bounds, str) and bounds == "private"
+        return cls(
+            {name: value for name, value in given.items() if name != "ledger"},
+            releases_bounds=releases and given["epsilon"] != math.inf,
+            **found,
+        )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether epsilon is finite."""
+        return self.parameters["epsilon"] != math.inf
+
+    def target_limits(self) -> tuple[float, float]:
+        """Return the declared bounds of numbers, or raise ValueError.
+
+        They are infinite without bounds, and for ``epsilon=inf``.
+        """
+        bounds = self.target_bounds if self.is_private else None
+        required = self.is_private and not self.public_target
+        return check_target_bounds(bounds, self.parameters["loss"], required)
+
+    def read_target(self, y: Any, typed: bool = True) -> Any:
+        """Return y, converted by the schema if there is one.
+
+        `typed` has the same meaning as in `TableSchema.read_outcome`.
+        """
+        if self.schema is None or y is None or is_dask(y):
+            return y
+        return self.schema.read_outcome(self.target_name, y, typed)
+
+    def check_split(self, mask: np.ndarray) -> None:
+        """Raise ValueError if nothing is private, or if public parts are forbidden."""
+        if not self.is_private:
+            return
+        if mask.all() and self.public_target:
+            raise ValueError(
+                "every column and the target are declared public, so there is nothing "
+                "to protect: use a scikit-learn estimator."
+            )
+        if self.n_records is None:
+            return
+        name = "add_or_remove_one"
+        if mask.any() or self.public_target:
+            raise ValueError(
+                f"neighboring_relation={name!r} adds or removes whole records, so no "
+                "part of them can be public: use 'replace_one' or 'replace_special'."
+            )
+        public_loss = self.parameters["public_loss"]
+        if public_loss is not None:
+            # An exact average over the rows would reveal their number.
+            raise ValueError(
+                f"public_loss={shown(public_loss)} uses exact averages over the rows, "
+                f"whose number is private under neighboring_relation={name!r}: leave "
+                "it out, or use 'replace_one'."
+            )
+
+
+def _warn_of_identifier(schema: TableSchema) -> None:
+    """Warn if a column whose name looks like an identifier of persons is ignored."""
+    ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
+    named = [name for name in ignored if _IDENTIFIER.search(name)]
+    if named and schema.group is None:
+        warn_caller(
+            f"the schema ignores {named[0]!r}, which looks like an identifier, "
+            "and declares no group, so each row is protected separately: "
+            f"declare group={named[0]!r} if a person may have several rows.",
+            UtilityWarning,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """Reader of tables, the same for fits, plans, predictions and Dask partitions.
+
+    Four attributes of an estimator say how its records differ from those of others:
+
+    * `_target`: "labels", "numbers", or None without a target;
+    * `_rows`: "linear" for a linear model, which may read sparse rows; "clipped" for
+      dense rows whose norms are clipped; "raw" for numbers without an input scaler,
+      whose missing values stay;
+    * `_smoothing`: noise relative to that of linear classifiers, because more noise
+      means more smoothing of encoded columns; None: no smoothing;
+    * `_omits_zeros`: whether encoded rows with many columns may be sparse.
+
+    ``_norm(n_features, mask)`` returns the parameters `row_norm` and `normalize`.
+
+    Attributes
+    ----------
+    declaration : Declaration
+    encoder : DeclaredEncoder or None
+    group_column : str or None
+        The column of X that `groups` named, which is not a feature.
+    mask : ndarray of bool
+        Mask of the public columns of X; `read` sets it, and the fields around it.
+    columns : dict
+        The attributes `n_features_in_` and `feature_names_in_`.
+    """
+
+    declaration: Declaration
+    encoder: DeclaredEncoder | None = None
+    group_column: str | None = None
+    mask: np.ndarray | None = None
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes that describe X."""
+        own = {} if self.encoder is None else {"encoder_": self.encoder}
+        return {**self.columns, **own, "_reader": self}
+
+    def sent(self, classes: np.ndarray | None) -> Reader:
+        """Return the reader for workers, without the seed and other parameters."""
+        known = {name: self.declaration.parameters[name] for name in _SENT}
+        changes = {"public_features": None, "parameters": known}
+        if classes is not None:
+            changes["classes"] = classes.tolist()
+        declared = dataclasses.replace(self.declaration, **changes)
+        return dataclasses.replace(self, declaration=declared)
+
+    def transform(self, model: Any, X: Any) -> np.ndarray | csr_array:
+        """Convert new rows in the same way as `read`, for the input scaler.
+
+        `model` has the attributes of the fit.
+        """
+        if self.encoder is not None:
+            check_no_path(X)
+            return self.encoder.encoded(self.declaration.schema.select(X, coded=True))
+        X = self.checked(model, without_column(X, self.group_column), reset=False)
+        check_finite(X, self.mask)
+        return X
+
+    def read(
+        self,
+        like: Any,
+        X: Any,
+        y: Any,
+        *,
+        planning: bool = False,
+        sample_weight: Any = None,
+        groups: Any = None,
+        whole: int | None = None,
+    ) -> Records:
+        """Validate the user's table, and convert it to records.
+
+        With `planning` no private values are read. Private columns then become zeros,
+        and so does a private target, unless its labels must be read from y.
+        `sample_weight` and `groups` are public. `like` is a copy of the estimator, in
+        which scikit-learn stores the names of columns. `whole` is the number of rows of
+        the whole table if X is a sample of its rows; then y is the checked public
+        target of all.
+        """
+        declared, schema = self.declaration, self.declaration.schema
+        given = X, y, sample_weight, groups
+        X, y, sample_weight, groups = map(readable, given)
+        y = y if whole is not None else declared.read_target(y)
+        encoder = group_column = None
+        if schema is not None:
+            check_no_path(X)
+            raw, X = X, schema.select(X, coded=True)
+            groups = schema.groups(raw, groups)
+        elif isinstance(groups, str):
+            check_named(declared.public_features, declared.bounds, groups)
+            group_column, (X, groups) = groups, without_group_column(X, groups)
+        frame, smooths = X, like._smoothing is not None and declared.is_private
+        if schema is not None:
+            encoder = schema.encoder().fit_to_smooth(X, smooths)
+            wide = encoder.n_encoded > MOST_DENSE and whole is None
+            encoder.sparse_output = wide and like._omits_zeros
+            X = encoder.coded(X)
+        X = self.checked(like, X)
+        # A user's public loss, and the release of bounds, cannot read blocks.
+        if like._rows == "raw" or callable(declared.parameters["public_loss"]):
+            X = whole_table(X)
+        if whole is None:
+            y = self.checked_target(like, y, X.shape[0], planning)
+        most, given = declared.max_rows_per_group, None
+        relation = Relation.of(declared.parameters["neighboring_relation"])
+        if sample_weight is not None or groups is not None or most is not None:
+            given = RowsOfUnits.checked(
+                sample_weight, groups, X.shape[0], relation, most
+            )
+        if given is not None:  # rows that are left out are not read later
+            X, y = chosen_rows(X, given.rows), None if y is None else y[given.rows]
+        named = like if encoder is None else encoder
+        n_features = named.n_features_in_
+        names = getattr(named, "feature_names_in_", None)
+        mask = public_mask(declared.public_features, n_features, names, frame)
+        attributes = {"n_features_in_": n_features}
+        if names is not None:
+            attributes["feature_names_in_"] = names
+        reader = Reader(declared, encoder, group_column, mask, attributes)
+        columns, table = column_names(names, n_features), None
+        if encoder is None:
+            check_keys(declared.bounds, names, frame)
+        else:
+            table, names = EncodedTable(encoder, X, mask), None
+            mask = table.mask
+        declared.check_split(mask)
+        if table is None:  # encoded rows are always finite
+            check_finite(X, mask)
+        if planning and table is None:
+            X = blanked(X, mask)
+        elif planning:
+            table = table.blanked()
+        target, missing, facts = None, None, {}
+        if like._target is not None:
+            n_targets = X.shape[0] if y is None else len(y)
+            target, missing, facts = self.target(like, y, n_targets)
+        units, n_outputs = None, len(facts.get("classes", ()))
+        n_outputs = 1 if n_outputs <= 2 else n_outputs
+        epsilon, delta = declared.parameters["epsilon"], declared.parameters["delta"]
+        if given is not None:
+            noise = noise_of_sums(epsilon, delta, relation, X.shape[1] * n_outputs)
+            units = given.units(noise)
+        n = X.shape[0] if whole is None else whole
+        n = n if units is None else units.n_units
+        n = public_count(n, declared.n_records, epsilon, delta)
+        if table is not None:
+            _warn_of_levels(encoder, columns, n)
+            if smooths:
+                mu = gdp_mu(epsilon, delta) / relation.sensitivity(1.0)
+                mu = mu if units is None else mu / units.reach
+                signal = mu * n / like._smoothing
+                table = table.smooth(signal, n, n_outputs)
+            X, mask, columns = table.rows(), table.mask, table.names(columns)
+        input_scaler = self._scaler(like, X, names, mask, table)
+        is_null = None
+        if declared.releases_bounds:
+            # Malformed values are replaced after the release of the bounds, in
+            # `BoundsFirst.run`.
+            input_scaler = with_public_bounds(input_scaler, X, mask)
+        elif like._rows != "raw" and table is None:
+            is_null = input_scaler.nulls(X)
+        public = PublicRecords(
+            mask=mask,
+            input_scaler=input_scaler,
+            n_records=n,
+            columns=columns,
+            sparse=issparse(X),
+            target=target if declared.public_target else None,
+            labels=y if declared.public_target else None,
+            target_name=declared.target_name,
+            private_reach=None if table is None else table.longest_private,
+            encoding=None if table is None else table.public_part(),
+            levels=None if table is None else table.levels,
+            units=units,
+            is_weighted=sample_weight is not None,
+            reader=reader,
+            _table=X,
+            **facts,
+        )
+        return Records(X, target, public, either(is_null, missing))
+
+    def part(self, like: Any, X: Any, y: Any, none: Records, planning: bool) -> Records:
+        """Convert the rows of a partition to records, like a table in memory.
+
+        This reader is that of the whole table, and `none` has the table's public facts
+        without rows. With `planning` no private value is read.
+        """
+        declared, public = self.declaration, none.public
+        # The types of the whole table were checked. Those of a part depend on its rows.
+        y = declared.read_target(y, typed=False)
+        if self.encoder is not None:
+            X = declared.schema.select(X, coded=True, typed=False)
+            X = self.encoder.coded(X)
+        else:
+            y = self._untyped(like, y)
+        encoded = self.encoder is not None
+        X = self.checked(like, X, typed=False, reset=encoded, enough=False)
+        y = self.checked_target(like, y, X.shape[0], planning)
+        if not encoded:
+            check_finite(X, public.mask)
+        target, missing, _ = self.target(like, y, X.shape[0])
+        table = public.encoding
+        if table is not None:
+            table = dataclasses.replace(table, encoded=X)
+            X, table = table.rows(), table.public_part()
+        if planning:
+            X = blanked(X, public.mask)
+        # Encoded rows are finite.
+        is_null = public.input_scaler.nulls(X) if table is None else None
+        public = dataclasses.replace(
+            public,
+            target=target if declared.public_target else None,
+            labels=y if declared.public_target else None,
+            encoding=table,
+            _table=X,
+        )
+        return Records(X, target, public, either(is_null, missing))
+
+    def checked(self, like: Any, X: Any, typed: bool = True, **how: bool) -> Any:
+        """Return X as a table of numbers; `typed` as for `declared_numbers`."""
+        if self.declaration.schema is None:
+            every = dict.fromkeys(range(len(column_labels(X))))
+            declared = every if like._rows == "raw" else self.declaration.bounds
+            X = declared_numbers(X, declared, typed)
+        return check_arrays(like, X, accept_sparse=like._rows != "clipped", **how)
+
+    def plans_without(self, y: Any) -> bool:
+        """Whether a plan does not read y."""
+        declares = self.declaration.classes is not None
+        return not self.declaration.public_target and (y is None or declares)
+
+    @property
+    def _takes_any(self) -> bool:
+        """Whether an unknown target counts as missing, without an error."""
+        declared = self.declaration
+        return declared.classes is not None and not declared.public_target
+
+    def checked_target(
+        self, like: Any, y: Any, n_rows: int, planning: bool = False
+    ) -> np.ndarray | None:
+        """Return y as an array, or None if there is no target to read."""
+        if like._target is None or (planning and self.plans_without(y)):
+            return None
+        y = numeric_target(y) if like._target == "numbers" else y
+        return checked_target(y, n_rows, type(like).__name__, self._takes_any)
+
+    def _untyped(self, like: Any, y: Any) -> Any:
+        """Return the target of a partition, whose type depends on private values."""
+        plain = like._target == "numbers" and type_kind(y) in ("integer", "number")
+        kept = plain or self.declaration.public_target or getattr(y, "ndim", 0) != 1
+        return y if kept else objects(exact(y))
+
+    def target(
+        self, like: Any, y: np.ndarray | None, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray | None, dict[str, Any]]:
+        """Return the target as int64 or float64, a mask, and public facts.
+
+        The mask marks the records that have no target; it is None if all have one. The
+        facts are values of fields of `PublicRecords`, by name. `y` is None for a plan
+        without y.
+        """
+        declared, public = self.declaration, bool(self.declaration.public_target)
+        if like._target == "numbers":
+            loss = declared.parameters["loss"]
+            low, high = declared.target_limits()
+            y = np.zeros(n_rows) if y is None else y
+            y = check_target(y, loss, math.isfinite(low), finite=public)
+            missing = ~np.isfinite(y)
+            if missing.any():
+                y = np.where(missing, np.clip(0.0, low, high), y)
+            if math.isinf(high):
+                check_unbounded(y)
+            # A loss may be an object.
+            log = isinstance(loss, str) and loss == "poisson"
+            target_map = TargetMap(log=log, low=low, high=high)
+            return y, missing if missing.any() else None, {"target_map": target_map}
+        classes = declared.classes
+        if y is not None:
+            if classes is not None:
+                check_recoded(y, classes)
+            labels = (encode_any if self._takes_any else encode_labels)(y, classes)
+            check_member(labels.classes)
+            if not declared.is_private:
+                check_exactly(y, labels)
+        elif classes is not None:
+            labels = Labels.unseen(classes, n_rows)
+        else:
+            raise ValueError(
+                "classes=None and y=None are not enough for a plan: declare `classes`, "
+                "or pass y."
+            )
+        weight, source = declared.parameters["class_weight"], labels.source
+        facts = {
+            "classes": labels.classes,
+            "classes_source": "public target" if public and classes is None else source,
+            "class_weight": resolve_class_weight(weight, labels.classes),
+        }
+        return labels.codes, labels.missing, facts
+
+    def _scaler(
+        self,
+        like: Any,
+        X: Any,
+        names: Sequence[str] | None,
+        mask: np.ndarray,
+        table: EncodedTable | None,
+    ) -> InputScaler:
+        """Return the input scaler of the declared bounds.
+
+        In rows of a linear model that have public and private columns, the scaler
+        divides only the private part.
+        """
+        declared, linear = self.declaration, like._rows == "linear"
+        bounds = declared.bounds if table is None else table.bounds
+        bound, normalize = like._norm(X.shape[1], mask)
+        exact = not declared.is_private and like._target is not None
+        if exact and not (linear and isinstance(bounds, str) and bounds == "private"):
+            resolve_bounds(bounds, X.shape[1], names)
+        if exact or like._rows == "raw":
+            return InputScaler(feature_bound=math.inf)
+        longest = None if table is None else table.longest
+        if longest is not None and not linear:
+            bound = min(bound, longest)
+        found = resolve_input_scaler(
+            UNKNOWN if declared.releases_bounds else bounds,
+            bound,
+            bool(normalize),
+            X.shape[1],
+            names,
+            issparse(X),
+            public=mask,
+            shortens=not linear,
+            longest=longest,
+        )
+        mixed = linear and mask.any() and not mask.all()
+        return dataclasses.replace(found, public=mask) if mixed else found
+
+
+def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) -> None:
+    """Warn of a column with fewer than 20 records per declared level on average."""
+    for block in encoder.blocks_:
+        n_levels = len(block.levels)
+        if block.reads == "category" and n_levels > max(32, n_records / 20):
+            warn_caller(
+                f"column {columns[block.parent]!r} has {n_levels} declared levels for "
+                f"{n_records} records, so few records share a level, which costs "
+                "accuracy and time: declare groups of levels, such as the first digits "
+                "of a code, or leave the column out.",
+                UtilityWarning,
+            )
