@@ -20,7 +20,12 @@ from skfdp.privacy.checks import shown
 from skfdp.queries.statistics import CrossSum, RowSum
 from skfdp.reader import Declaration
 from skfdp.solvers import parameters
-from skfdp.solvers.centring import LARGEST_PUBLIC_SHARE, Regressors, centre
+from skfdp.solvers.centring import (
+    LARGEST_PUBLIC_SHARE,
+    Regressors,
+    centre,
+    row_sum,
+)
 from skfdp.solvers.method import Budget, OnStep, Plan
 
 # Factor that keeps norms below the bound in spite of rounding.
@@ -51,8 +56,7 @@ class PrivateMean:
     ) -> Centring:
         """Release the mean of the rows, and return the centring."""
         public = records.public
-        bounded = public.private_bounded
-        query = RowSum(records.X, public.input_scaler, public.capacity, bounded)
+        query = row_sum(records, public.input_scaler.divisor_of_integers)
         total = mechanism.release("mean", query)
         noise_std = plan.event("mean").noise_std[0] / public.n_records
         return self._centred(total / public.n_records, noise_std)
@@ -112,11 +116,9 @@ class ConditionalCentring:
 
         The public regressors are the whitened public columns and a constant.
         """
-        private, bounded = ~records.public.mask, records.public.private_bounded
-        input_scaler = records.input_scaler.part(private)
-        query = CrossSum(
-            records.X[:, private], input_scaler, prepared.grid, nonnegative=bounded
-        )
+        bounded = records.public.private_bounded
+        bound = records.input_scaler.divisor_of_integers
+        query = CrossSum(records.integers, bound, prepared.grid, nonnegative=bounded)
         total = mechanism.release("cross moments", query)
         std = plan.events[0].noise_std[0]
         return self._centred(records.public, prepared, total, std)

@@ -77,6 +77,8 @@ _OUTCOMES = {
     "labels": "label: use FeatureDPRegressor, or declare a Label",
     "numbers": "number: use FeatureDPLogisticRegression, or declare a Number",
 }
+#: Step of the grid of a private target, divided by the width of its bounds.
+TARGET_STEP = 2.0**-24
 # Parameters with which the partitions of a table are read.
 _SENT = "epsilon", "class_weight", "loss"
 #: Names of columns with identifiers of people, in English and German.
@@ -355,6 +357,8 @@ class Reader:
             X = blanked(X, mask)
         elif planning:
             table = table.blanked()
+        elif table is not None and declared.is_private:
+            table = table.truncated()
         target, missing, facts = None, None, {}
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
@@ -426,7 +430,7 @@ class Reader:
         target, missing, _ = self.target(like, y, X.shape[0])
         table = public.encoding
         if table is not None:
-            table = dataclasses.replace(table, encoded=X)
+            table = dataclasses.replace(table, encoded=X).truncated()
             X, table = table.rows(), table.public_part()
         if planning:
             X = blanked(X, public.mask)
@@ -495,6 +499,9 @@ class Reader:
                 y = np.where(missing, np.clip(0.0, low, high), y)
             if math.isinf(high):
                 check_unbounded(y)
+            elif not public:  # integers at the door, as of columns
+                step = (high - low) * TARGET_STEP
+                y = low + np.rint((np.clip(y, low, high) - low) / step) * step
             # A loss may be an object.
             log = isinstance(loss, str) and loss == "poisson"
             target_map = TargetMap(log=log, low=low, high=high)

@@ -18,6 +18,7 @@ from skfdp.addresses import Versioned, public
 from skfdp.data._basis import Block, Smoothing
 from skfdp.data.arrays import Column, blanked, check_no_path, raw_column
 from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
+from skfdp.data.grid import on_grid
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
 from skfdp.privacy.checks import shown
@@ -378,6 +379,21 @@ class CodedRows:
         shape = self.shape[0], smoothing.n_columns
         return CodedRows(codes, tuple(others), shape, self.blocks)
 
+    def truncated(self, blocks: np.ndarray) -> CodedRows:
+        """Return the rows with numbers of the blocks in a mask cut to the grid.
+
+        The two entries of a number between two knots still sum to 1.
+        """
+
+        def cut(part: _Values) -> _Values:
+            if not blocks[part.block]:
+                return part
+            last = on_grid(part.values[:, -1:], truncates=True)
+            first = 1 - last if part.values.shape[1] == 2 else last[:, :0]
+            return dataclasses.replace(part, values=np.hstack([first, last]))
+
+        return dataclasses.replace(self, others=tuple(map(cut, self.others)))
+
     def blanked(self, blocks: np.ndarray) -> CodedRows:
         """Return the rows with zeros in the blocks that the mask `blocks` excludes."""
         others = tuple(part for part in self.others if blocks[part.block])
@@ -496,6 +512,14 @@ class EncodedTable:
         else:
             source = encoded.source.blanked(self.public_blocks)
             encoded = dataclasses.replace(encoded, source=source)
+        return dataclasses.replace(self, encoded=encoded)
+
+    def truncated(self) -> EncodedTable:
+        """Return the table with private numbers cut to the grid."""
+        if issparse(self.encoded):
+            return self
+        source = self.encoded.source.truncated(~self.public_blocks)
+        encoded = dataclasses.replace(self.encoded, source=source)
         return dataclasses.replace(self, encoded=encoded)
 
     def public_part(self) -> EncodedTable:

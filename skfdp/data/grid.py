@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -96,9 +95,10 @@ _LARGEST = 2**15 - 1
 _LINE, _VECTOR = 64, 32
 
 
-def on_grid(value: float | np.ndarray) -> float | np.ndarray:
-    """Round a value to the grid."""
-    return np.clip(np.rint(value / GRID), -_LARGEST, _LARGEST) * GRID
+def on_grid(value: float | np.ndarray, truncates: bool = False) -> float | np.ndarray:
+    """Round a value to the grid, or truncate it toward zero."""
+    whole = (np.trunc if truncates else np.rint)(value / GRID)
+    return np.clip(whole, -_LARGEST, _LARGEST) * GRID
 
 
 def sum_unit(
@@ -150,6 +150,9 @@ class GridRows:
     #: columns the target and the squared norm, of 8 bytes each. int16, shape (n_rows,
     #: n_columns + 8 or more). None: values, targets and norms are separate arrays.
     joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
+    #: The array of which `values` are the first columns. It has one more column, for
+    #: the constant of the centred rows, which `build` can write over these rows.
+    room: np.ndarray | None = dataclasses.field(default=None, repr=False)
     n_rows: int = computed()
     #: Number of columns, including the constant one.
     n_columns: int = computed()
@@ -177,6 +180,10 @@ class GridRows:
         joined = None if self.joined is None else self.joined[rows]
         some = self.values[rows], self.squared_norms[rows]
         return GridRows(*some, self.scale, None, joined)
+
+    def floats(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return some of the rows as float64, exactly."""
+        return self.values[rows] * self.unit
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
@@ -234,6 +241,7 @@ class GridRows:
         centre: np.ndarray | None = None,
         scale: float = 1.0,
         target: np.ndarray | None = None,
+        room: bool | np.ndarray = False,
     ) -> GridRows | SparseGridRows:
         """Transform, quantise and centre the rows of X, block by block.
 
@@ -265,6 +273,9 @@ class GridRows:
         target : int64 or float64 ndarray of shape (n_rows,), default=None
             For dense rows in memory, the target and the norms are stored beside the
             rows, in `joined`.
+        room : bool or int16 ndarray, default=False
+            True: dense rows in memory have the attribute `room`. An array is the `room`
+            of rows that are no longer needed; the new rows are written over them.
         """
         n_rows = X.shape[0]
         n_features = X.shape[1] if n_features is None else n_features
@@ -288,6 +299,10 @@ class GridRows:
         on_disk = on_disk and 2 * math.prod(shape) > working_memory()
         if on_disk:
             file = RowFile(shape[1])
+        elif room is not False and target is None:
+            wide = n_rows, n_features + 1
+            room = np.empty(wide, dtype=np.int16) if room is True else room
+            values = room[:, : shape[1]]
         elif target is None:
             values = np.empty(shape, dtype=np.int16)
         else:
@@ -317,7 +332,8 @@ class GridRows:
             if on_disk:
                 file.write(part)
         values, reader = file.read() if on_disk else (values, None)
-        return cls(values, squared_norms, scale, reader, joined)
+        room = room if np.may_share_memory(room, values) else None
+        return cls(values, squared_norms, scale, reader, joined, room)
 
 
 def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
@@ -337,48 +353,6 @@ def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
     else:
         joined[:, -8] = target
     return joined
-
-
-@dataclasses.dataclass(frozen=True)
-class UnstoredGridRows:
-    """Quantised rows of a large table, which are computed when they are read.
-
-    The integers are those that `GridRows.build` stores, without centre and constant.
-    """
-
-    X: Any  # ndarray or LargeTable
-    #: As for `GridRows.build`; it returns `n_columns` columns.
-    transform: Callable[[np.ndarray], np.ndarray]
-    n_columns: int
-    n_rows: int = computed()
-    unit: float = computed()
-
-    def __post_init__(self):
-        vars(self).update(n_rows=self.X.shape[0], unit=GRID)
-
-    def read(self, numbers: np.ndarray) -> GridRows:
-        """Return some rows, by increasing row numbers."""
-        if len(numbers) and (np.diff(numbers) == 1).all():
-            numbers = slice(numbers[0], numbers[-1] + 1)
-        facts = {"n_features": self.n_columns}
-        return GridRows.build(self.X[numbers], self.transform, **facts)
-
-    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
-        """Return the sum of some rows times integers; see `GridRows.weighted_sum`."""
-        total = np.zeros(self.n_columns, dtype=np.int64)
-        for block in blocks(len(numbers), self.n_columns):
-            rows = self.read(numbers[block])
-            total += rows.weighted_sum(np.arange(rows.n_rows), integers[block])
-        return total
-
-    @functools.cached_property
-    def squared_norms(self) -> np.ndarray:
-        """Squared norms of the rows, which are exact integers, as float64."""
-        found = np.empty(self.n_rows)
-        for block in blocks(self.n_rows, self.n_columns):
-            numbers = np.arange(block.start, block.stop)
-            found[block] = self.read(numbers).squared_norms
-        return found
 
 
 class RowsApart:

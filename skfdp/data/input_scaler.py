@@ -20,7 +20,6 @@ from skfdp.data.grid import (
     GRID,
     GridRows,
     SparseGridRows,
-    UnstoredGridRows,
     _with_data,
     blocks,
     on_grid,
@@ -33,6 +32,10 @@ from skfdp.data.grid import (
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_interval
 from skfdp.privacy.checks import computed, shown
+
+#: Divisor of columns without bounds. Such columns are assumed to be scaled. Integers
+#: can represent numbers up to twice this divisor.
+UNBOUNDED_REACH = 8.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +191,29 @@ class InputScaler:
         found, unit = np.empty(entries.size), unit_of_squares(n_columns)
         shorten(entries, ends, bound, self.normalize, unit, found, norms)
         return found, norms
+
+    @property
+    def divisor_of_integers(self) -> float:
+        """Divisor of integers of rows, which are scaled by bounds or normalised."""
+        return 1.0 if self.normalize else self.feature_bound
+
+    @property
+    def reach(self) -> float:
+        """A power of two: half of the largest number that integers represent."""
+        if self.normalize:
+            return 1.0
+        free = self.span is None or bool(np.isinf(self.span).any())
+        return (
+            (UNBOUNDED_REACH if free else 1.0) if self.shortens else self.feature_bound
+        )
+
+    def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Return rows for quantisation, in the unit `reach`.
+
+        Columns are scaled by their bounds. With `normalize` rows are normalised.
+        """
+        rows = self.mapped(X) if self.normalize else self.scale(X)
+        return rows if self.reach == 1 else times_columns(rows, 1 / self.reach)
 
     def of_public(self, public: np.ndarray) -> InputScaler:
         """Restrict the scaler to the public columns.
@@ -398,14 +424,15 @@ class PublicRows:
 
 @dataclasses.dataclass(frozen=True)
 class WholeRows:
-    """Rescaled rows, with public and private columns.
+    """Rescaled rows: public columns from `public`, private columns from integers.
 
-    Public columns come from `public`. Private columns are rescaled on each access.
-    `input_scaler` is the scaler of complete rows.
+    `input_scaler` is the scaler of complete rows. `integers` are columns that were
+    scaled by their bounds.
     """
 
     public: PublicRows
     input_scaler: InputScaler
+    integers: Any
     shape: tuple[int, int] = computed()
     on_disk: bool = computed()
 
@@ -413,21 +440,20 @@ class WholeRows:
         public = self.public
         vars(self).update(shape=public.table.shape, on_disk=public.on_disk)
 
-    def __getitem__(self, block: slice) -> np.ndarray:
+    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows, float64; callers must not change them."""
-        mask, X = self.public.mask, self.public.table[block]
+        mask = self.public.mask
         if mask.all():
             return self.public[block]
-        if self.input_scaler.public is None:  # the norm includes public columns
-            return self.input_scaler.mapped(X)
-        rows = np.empty(X.shape)
-        rows[:, mask] = self.public[block]
-        rows[:, ~mask] = self.input_scaler.part(~mask).mapped(X[:, ~mask])
-        return rows
+        rows = self.integers.floats(block)
+        if mask.any():
+            rows, private = np.empty((len(rows), len(mask))), rows
+            rows[:, mask], rows[:, ~mask] = self.public[block], private
+        return self.input_scaler.shorten(rows)
 
 
 #: Quantised rows that are not centred; see `Records.integers`.
-Integers = CodedGridRows | GridRows | SparseGridRows | UnstoredGridRows
+Integers = CodedGridRows | GridRows | SparseGridRows
 
 
 # Centred and scaled rows for solvers, and the conversion of weights to coefficients.
@@ -500,14 +526,12 @@ class Coordinates:
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
     ) -> GridRows | SparseGridRows:
-        """Rescale, centre, scale and quantise the rows of X.
+        """Centre, scale and quantise rescaled rows.
 
         With `target`, the norm and the target of each row are stored beside the row,
-        for solvers that read rows in random order. The function `mapped` replaces the
-        input scaler; it returns rows of `n_features` columns.
+        for solvers that read rows in random order. The function `mapped` makes rescaled
+        rows of `n_features` columns from those of X; None: X has rescaled rows.
         """
-        if mapped is None and not isinstance(X, (PublicRows, WholeRows)):
-            mapped = self.input_scaler.mapped
         if self.longest is not None:
             return self._moved(X, mapped, target)
         before, after, is_far = _factors(self.scale, self.mean)
@@ -533,19 +557,20 @@ class Coordinates:
     def of_integers(
         self, rows: Integers, target: np.ndarray | None = None
     ) -> CodedGridRows | GridRows | SparseGridRows:
-        """Centre and scale rows that are quantised; the scale must be a single number.
+        """Centre and scale the integers of rows; the scale must be a single number.
 
-        The result is that of `grid`, and `target` is as there.
+        The result is that of `grid`, and `target` is as there. The new rows may be
+        written over `rows`, which must not be used any more.
         """
-        scale = float(self.scale)
-        if isinstance(rows, UnstoredGridRows):
-            return self.grid(rows.X, target)
+        scale, divisor = float(self.scale), self.input_scaler.divisor_of_integers
         if isinstance(rows, CodedGridRows):
-            before = 1 / self.input_scaler.feature_bound
-            return rows.moved(self.mean, self.bias, before, scale)
-        X = rows.stored if isinstance(rows, SparseGridRows) else rows.values
-        given = {"bias": self.bias, "centre": self.mean, "scale": scale}
-        return GridRows.build(X, None, target=target, **given)
+            return rows.moved(self.mean, self.bias, 1 / divisor, scale)
+        step = rows.unit / (divisor * GRID)
+        given = {"centre": self.mean / step, "scale": scale * step, "target": target}
+        if isinstance(rows, SparseGridRows):
+            return GridRows.build(rows.stored, None, bias=self.bias, **given)
+        room = False if self.bias is None or rows.room is None else rows.room
+        return GridRows.build(rows.values, None, bias=self.bias, room=room, **given)
 
     def of_codes(
         self, coded: Callable[[np.ndarray], CodedGridRows | None]

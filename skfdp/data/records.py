@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
-from skfdp.data.grid import GridRows, UnstoredGridRows, blocks, row_blocks
+from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
 from skfdp.data.input_scaler import InputScaler, Integers, PublicRows, WholeRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
@@ -28,18 +28,6 @@ MOST_ROWS = 16
 #: Largest number of columns of a model of the public columns alone, if encoded rows are
 #: sparse. See `PublicRecords.kept`.
 MOST_NARROWED = 512
-
-
-#: Integers of private columns of at most this many bytes are stored, beside the rows of
-#: the steps. Otherwise they are computed again on each pass.
-MOST_STORED = 2**25
-
-
-def _rescaled(
-    rows: np.ndarray, input_scaler: InputScaler, columns: np.ndarray
-) -> np.ndarray:
-    """Return some columns of rows, rescaled by the scaler of these columns."""
-    return input_scaler.mapped(rows if columns.all() else rows[:, columns])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,7 +255,15 @@ class PublicRecords:
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A checked table with its public part, its input scaler and its null records."""
+    """A checked table with its public part, its input scaler and its null records.
+
+    Notes
+    -----
+    **Guarantees.** Private columns are read as `integers` alone, or as codes of encoded
+    columns. So a private number that changes by less than a step of the grid changes
+    nothing. There are two exceptions: fits without privacy, and the release of bounds
+    before there is a grid.
+    """
 
     #: Shape (n_rows, n_features); private, except for the public columns.
     X: np.ndarray | csr_array | LargeTable
@@ -286,34 +282,48 @@ class Records:
 
     @property
     def mapped(self) -> WholeRows | csr_array:
-        """Complete rows: a dense X rescaled when it is read, or a CSR X unscaled."""
-        if issparse(self.X):
-            return self.X
-        return WholeRows(self.public.mapped, self.input_scaler)
+        """Complete rows, rescaled by the input scaler."""
+        if not issparse(self.X):
+            return WholeRows(self.public.mapped, self.input_scaler, self.integers)
+        scaler, rows = self.input_scaler, self.input_scaler.scale(self.X)
+        whole = dataclasses.replace(scaler, public=None)
+        own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
+        private = ~self.public.mask[rows.indices]
+        data = np.where(private, own, rows.data)
+        return scaler.shorten(
+            csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+        )
 
     @functools.cached_property
     def integers(self) -> Integers | None:
-        """The rescaled private columns as integers, not centred.
+        """The private columns as integers, scaled by their bounds and not centred.
 
-        None if all columns are public, or if rows or sums over the rows of a person are
-        divided by their norm.
+        None if all columns are public. Of normalised rows, the integers are those of
+        the normalised private part.
         """
-        X, public, scaler = self.X, self.public, self.input_scaler
-        if public.mask.all() or self._divides_rows:
+        X, private = self.X, ~self.public.mask
+        scaler, n_columns = self.input_scaler.part(private), int(private.sum())
+        if not n_columns:
             return None
-        private = ~public.mask
-        scaler, n_columns = scaler.part(private), int(private.sum())
         coded = self.coded(np.ones(n_columns), private_part=True)
         if coded is not None:
-            before = 1 / scaler.feature_bound
-            return coded.moved(np.zeros(n_columns), None, before, 1.0)
+            return coded.moved(np.zeros(n_columns), None, 1.0, 1.0)
+        given = {"scale": scaler.reach, "room": True, "n_features": n_columns}
         if issparse(X):
-            return GridRows.build(X if private.all() else X[:, private], scaler.mapped)
-        rescaled = functools.partial(_rescaled, input_scaler=scaler, columns=private)
-        large = 2 * X.shape[0] * n_columns > MOST_STORED
-        if large or getattr(X, "on_disk", False):
-            return UnstoredGridRows(X, rescaled, n_columns)
-        return GridRows.build(X, rescaled, n_features=n_columns)
+            own = X if private.all() else X[:, private]
+            return GridRows.build(own, scaler.door, scale=scaler.reach)
+
+        def scaled(rows: np.ndarray) -> np.ndarray:
+            return scaler.door(rows if private.all() else rows[:, private])
+
+        return GridRows.build(X, scaled, **given)
+
+    def with_rows_of(self, **changes: Any) -> Records:
+        """Return this table with other values of fields, and the same `integers`."""
+        found = dataclasses.replace(self, **changes)
+        if "integers" in vars(self):
+            vars(found)["integers"] = self.integers
+        return found
 
     def coded(
         self, factors: np.ndarray, private_part: bool = False
@@ -361,7 +371,7 @@ class Records:
 
     def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
         """Return the table with a changed target; `change` acts on each entry."""
-        return dataclasses.replace(self, target=change(self.target))
+        return self.with_rows_of(target=change(self.target))
 
     @property
     def total_weight(self) -> float:

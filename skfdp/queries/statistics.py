@@ -78,13 +78,11 @@ class _Sum:
 
 @dataclasses.dataclass(frozen=True)
 class RowSum(_Sum):
-    """The sum of the scaled private columns over all rows.
+    """The sum of rows, which are clipped to norm 1.
 
     Parameters
     ----------
-    X : ndarray, csr_array or MovedRows of shape (n_rows, n_features)
-    input_scaler : InputScaler
-        Scales rows so that their private columns have a norm of at most 1.
+    X : ndarray or MovedRows of shape (n_rows, n_columns)
     capacity : int
         Public bound on the number of rows, from which the grid is computed.
     nonnegative : bool, default=False
@@ -93,8 +91,7 @@ class RowSum(_Sum):
 
     Notes
     -----
-    Public columns are left out, because their sum needs no noise. `InputScaler.scale`
-    replaces numbers that are not finite.
+    `InputScaler.scale` replaces numbers that are not finite.
 
     **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
     the norm, and truncation toward zero does not increase it. Hence a nulled or removed
@@ -103,19 +100,15 @@ class RowSum(_Sum):
     changes the sum by at most sqrt(2).
     """
 
-    X: np.ndarray | csr_array
-    input_scaler: InputScaler
+    X: np.ndarray
     capacity: int
     nonnegative: bool = False
 
     def __post_init__(self):
-        _check_bounds_rows(self.input_scaler)
-        public = self.input_scaler.public
-        width = self.X.shape[1] if public is None else int((~public).sum())
         vars(self).update(
             table=self.X,
             n_rows=self.X.shape[0],
-            shape=(width,),
+            shape=(self.X.shape[1],),
             replaced=math.sqrt(2) if self.nonnegative else None,
             most_records=self.capacity,
             finest=2.0**-30,
@@ -124,24 +117,14 @@ class RowSum(_Sum):
     @classmethod
     def planned(cls, *, nonnegative: bool = False) -> RowSum:
         """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(np.empty((0, 0)), InputScaler(), 0, nonnegative)
+        return cls(np.empty((0, 0)), 0, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        rows, input_scaler = self.X[index], self.input_scaler
-        if input_scaler.public is not None and input_scaler.public.any():
-            private = ~input_scaler.public
-            rows, input_scaler = rows[:, private], input_scaler.part(private)
-        rows = input_scaler.mapped(rows)
-        entries = (rows.data if issparse(rows) else rows) * (_SHRINK / unit)
+        entries = InputScaler().mapped(self.X[index]) * (_SHRINK / unit)
         np.trunc(entries, out=entries)
         if self.nonnegative:
             np.maximum(entries, 0.0, out=entries)
-        if not issparse(rows):
-            return entries.astype(np.int64).sum(axis=0)
-        # Sums are below 2**53 and so exact in float64: a block has at most 4096 rows,
-        # and an entry is at most 2**30 units.
-        sums = np.bincount(rows.indices, entries, rows.shape[1])
-        return sums.astype(np.int64)
+        return entries.astype(np.int64).sum(axis=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +133,7 @@ class GridRowSum(_Sum):
 
     Parameters
     ----------
-    rows : GridRows, SparseGridRows, CodedGridRows or UnstoredGridRows
+    rows : GridRows, SparseGridRows or CodedGridRows
         Rows that are not centred.
     bound : float
         Public or released divisor of the rows.
@@ -207,16 +190,6 @@ class GridRowSum(_Sum):
         return total
 
 
-def _check_bounds_rows(input_scaler: InputScaler) -> None:
-    """Refuse an input scaler that does not bound the norm of rows."""
-    if not (input_scaler.shortens or input_scaler.normalize) or math.isinf(
-        input_scaler.feature_bound
-    ):
-        raise ValueError(
-            "input_scaler of a sum must bound rows to norm 1: set a bound or normalize."
-        )
-
-
 @dataclasses.dataclass(frozen=True)
 class CrossSum(_Sum):
     """Cross moments of public regressors and scaled private rows.
@@ -226,10 +199,10 @@ class CrossSum(_Sum):
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_private)
+    rows : GridRows
         Private columns.
-    input_scaler : InputScaler
-        Scaler of these columns, which bounds rows to norm 1.
+    bound : float
+        Public divisor of these rows, which are then clipped to norm 1.
     regressors : int16 ndarray of shape (n_rows, n_regressors)
         Public rows in units of GRID, of norm at most 1.
     nonnegative : bool
@@ -246,20 +219,18 @@ class CrossSum(_Sum):
       :ref:`conditional-centring` has the proof.
 
     The private row is truncated toward zero to integers, which does not increase its
-    norm; with `nonnegative` no entry is negative. Numbers that are not finite are
-    replaced by `InputScaler.scale`.
+    norm; with `nonnegative` no entry is negative.
     """
 
-    X: np.ndarray
-    input_scaler: InputScaler
+    rows: GridRows
+    bound: float
     regressors: np.ndarray
     nonnegative: bool
 
     def __post_init__(self):
-        _check_bounds_rows(self.input_scaler)
-        n_rows, n_private = self.X.shape
+        n_rows, n_private = self.rows.values.shape
         vars(self).update(
-            table=self.X,
+            table=self.rows.values,
             n_rows=n_rows,
             shape=(self.regressors.shape[1] * n_private + 1,),
             replaced=math.sqrt(2) if self.nonnegative else None,
@@ -270,8 +241,7 @@ class CrossSum(_Sum):
     @classmethod
     def planned(cls, *, nonnegative: bool) -> CrossSum:
         """Return a query without rows, with the bounds of the query of the fit."""
-        none = np.empty((0, 0))
-        return cls(none, InputScaler(), none.astype(np.int16), nonnegative)
+        return cls(no_rows(), 1.0, np.empty((0, 0), np.int16), nonnegative)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit u of the sum; private rows have the unit u / GRID."""
@@ -281,7 +251,7 @@ class CrossSum(_Sum):
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         grid = unit / GRID
         # Integers below 2**53: sums in float64 are exact in any order.
-        rows = self.input_scaler.mapped(self.X[index])
+        rows = InputScaler(feature_bound=self.bound).mapped(self.rows.floats(index))
         rows = np.trunc(rows * (_SHRINK / grid))
         if self.nonnegative:
             rows = np.maximum(rows, 0.0)

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation, rotated_width
+from skfdp.data.input_scaler import MovedRows, Rotation, rotated_width
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
@@ -201,7 +201,7 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
         mechanism,
     )
     radius = max(part * furthest, _SHORTEST)
-    query = RowSum(MovedRows(mapped, rough, radius), InputScaler(), public.capacity)
+    query = RowSum(MovedRows(mapped, rough, radius), public.capacity)
     found = mechanism.release(MEAN, query) / public.n_records
     error = float(plan.event(MEAN).noise_std[0]) / public.n_records
     moved = parameters.shrunk_mean(found, error)

@@ -14,11 +14,10 @@ from scipy.sparse import issparse
 
 from skfdp.data.grid import (
     GRID,
-    row_blocks,
     row_of_entries,
     unit_of_squares,
 )
-from skfdp.data.input_scaler import Coordinates, InputScaler, MovedRows
+from skfdp.data.input_scaler import Coordinates, MovedRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
@@ -277,14 +276,8 @@ class Centring:
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
         if event is not None:
-            input_scaler = public.input_scaler
-            if self.length is not None:
-                input_scaler = dataclasses.replace(
-                    input_scaler,
-                    feature_bound=unit * input_scaler.feature_bound,
-                    shortens=True,
-                )
-            recipe = functools.partial(_row_sum, input_scaler=input_scaler)
+            divisor = public.input_scaler.divisor_of_integers
+            recipe = functools.partial(row_sum, bound=unit * divisor)
             noise_std = event.noise_std[0] / public.n_records
             found = mechanism.release("mean", records.query(recipe)) / public.n_records
             square = float(found @ found) - found.size * noise_std**2
@@ -345,10 +338,10 @@ class Centring:
             return 1.0 if self.length is None else self.length / divisor
         furthest = _furthest(public)
         if counts is not None:
-            recipe = functools.partial(_in_binades, furthest=furthest, divisor=divisor)
+            recipe = functools.partial(_in_binades, furthest=furthest)
             found = mechanism.release(LENGTHS, records.query(recipe))[0]
             furthest = min(furthest, longest(found, float(counts.noise_std[0])))
-        lengths = functools.partial(private_lengths, furthest=furthest, divisor=divisor)
+        lengths = functools.partial(private_lengths, furthest=furthest)
         found, error = released_mean(
             records, lengths, 0.0, furthest, event, LENGTH, mechanism
         )
@@ -399,42 +392,26 @@ def longest(counts: np.ndarray, std: float) -> float:
     return 2 ** ((window.last + 1) / 2) if window.passes else math.inf
 
 
-def _row_sum(records: Records, input_scaler: InputScaler) -> RowSum | GridRowSum:
-    """Return the query for the sum of the scaled private columns.
+def row_sum(records: Records, bound: float) -> GridRowSum:
+    """Return the query for the sum of the private columns, scaled by their bounds.
 
-    This is a recipe of `Records.query`.
+    Rows are divided by `bound` and clipped to norm 1. This is a recipe of
+    `Records.query`.
     """
-    public, rows = records.public, records.integers
-    given = public.capacity, public.private_bounded
-    if rows is not None:
-        # In units of the rescaled rows of the records.
-        bound = input_scaler.feature_bound / records.input_scaler.feature_bound
-        return GridRowSum(rows, bound, *given)
-    return RowSum(records.X, input_scaler, *given)
+    public = records.public
+    return GridRowSum(records.integers, bound, public.capacity, public.private_bounded)
 
 
-def private_lengths(
-    records: Records, furthest: float, divisor: float = 1.0, power: int = 1
-) -> np.ndarray:
+def private_lengths(records: Records, furthest: float, power: int = 1) -> np.ndarray:
     """Return the norm of each row's private columns, clipped to `furthest`.
 
-    The rows are the output of the input scaler, multiplied by `divisor`. Clipped norms
-    are raised to the power `power`. Dense and CSR rows give the same bits. Coded rows
-    have other integers.
+    The columns are scaled by their bounds. Clipped norms are raised to the power
+    `power`.
     """
-    public, X, quantised = records.public, records.X, records.integers
-    if quantised is not None:
-        lengths = np.sqrt(quantised.squared_norms)
-        lengths *= quantised.unit * divisor
-        np.minimum(lengths, furthest, out=lengths)
-        return lengths if power == 1 else lengths**power
-    private = ~public.mask
-    input_scaler = public.input_scaler.part(private)
-    lengths = np.empty(X.shape[0])
-    for block in row_blocks(X):
-        rows = X[block] if private.all() else X[block][:, private]
-        lengths[block] = np.minimum(input_scaler.lengths(rows), furthest / divisor)
-    return (divisor * lengths) ** power
+    lengths = np.sqrt(records.integers.squared_norms)
+    lengths *= records.integers.unit
+    np.minimum(lengths, furthest, out=lengths)
+    return lengths if power == 1 else lengths**power
 
 
 def released_mean(
@@ -469,7 +446,7 @@ def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowS
     """Return the query for the sum of numbers, rescaled from [low, high] to [-1, 1]."""
     middle, half = (low + high) / 2, (high - low) / 2
     unit = (np.clip(values(records, **per_row), low, high) - middle) / half
-    return RowSum(unit[:, None], InputScaler(), records.public.capacity)
+    return RowSum(unit[:, None], records.public.capacity)
 
 
 def public_moments(public: PublicRecords, centre: bool) -> Moments:

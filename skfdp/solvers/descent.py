@@ -159,15 +159,14 @@ def gradients(
         target = records.target if at_random else None
         mixed = public.mask.any()
         if not pads and coordinates.longest is None:
-            quantised = None if mixed else records.integers
-            if quantised is not None:
-                rows = coordinates.of_integers(quantised, target)
-            elif mixed:
+            if mixed:
                 rows = coordinates.of_codes(records.coded)
+            else:
+                rows = coordinates.of_integers(records.integers, target)
         if rows is None:
-            # Without public columns, `coordinates.grid` applies the input scaler.
-            rows = coordinates.grid(records.mapped if mixed else records.X, target)
-        vars(records).pop("integers", None)  # frees the memory
+            rows = coordinates.grid(records.mapped, target)
+        # They are freed, or the rows were written over them.
+        vars(records).pop("integers", None)
     return LinearQuery(
         rows=rows,
         target=records.target,
@@ -508,9 +507,7 @@ class Descent:
             coordinates = self.centring.public_coordinates(public, found["moments"])
             found["coordinates"] = coordinates
             if budget.relation.replaces:
-                found["rows"] = coordinates.grid(
-                    public.X if public.sparse else public.mapped
-                )
+                found["rows"] = coordinates.grid(public.mapped)
         model = self._public_model(public, budget)
         if model is not None:
             margins = model.training_margins(public.rows(), public.target, public.units)

@@ -642,11 +642,11 @@ class NetworkDescent:
         their noise.
         """
         public = records.public
-        private, bound = ~public.mask, private_bound(public)
-        own = public.input_scaler.part(private)
+        bound, unit = private_bound(public), records.integers.unit
+        cut = InputScaler(feature_bound=bound)
         sums = ClassSum(
             GridRows.build(
-                records.X[:, private], InputScaler(own.low, own.span, bound).mapped
+                records.integers.values, lambda rows: cut.mapped(rows * unit)
             ),
             records.target,
             public.n_classes,

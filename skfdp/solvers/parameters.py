@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data.input_scaler import InputScaler, resolve_bounds
+from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import (
@@ -410,10 +410,6 @@ ASSUMPTIONS = (
 
 #: Epsilon above which a fit warns.
 MOST_EPSILON = 10.0
-
-#: Divisor of columns without bounds. Such columns are assumed to be scaled. The
-#: integers of the loop can represent numbers up to twice this divisor.
-UNBOUNDED_REACH = 8.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -600,14 +600,12 @@ def drawn_rows(
 
     CSR rows are padded with zeros, whatever the scale.
     """
-    mask, known = public.mask, public.X
+    mask, known, input_scaler = public.mask, public.X, coordinates.input_scaler
     if public.sparse:
-        columns = np.flatnonzero(mask)[known.indices]
-        shape = known.shape[0], mask.size
-        return coordinates.grid(
-            csr_array((known.data, columns, known.indptr), shape=shape)
-        )
-    input_scaler = coordinates.input_scaler
+        rows = public.mapped
+        columns, shape = np.flatnonzero(mask)[rows.indices], (rows.shape[0], mask.size)
+        whole = csr_array((rows.data, columns, rows.indptr), shape=shape)
+        return coordinates.grid(input_scaler.shorten(whole))
     scaled = input_scaler.of_public(mask)
 
     def padded(block: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skfdp.data.grid import row_blocks, row_products
-from skfdp.data.input_scaler import Coordinates, InputScaler
+from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap, exact_map
 from skfdp.data.validation import UtilityWarning, warn_caller
@@ -85,7 +85,7 @@ def _in_bins(records: Records) -> RowSum:
     inner = edges(bounds)[1:-1]
     bins = np.searchsorted(inner, target, side="right")
     unit = np.eye(len(inner) + 1)
-    return RowSum(unit[bins], InputScaler(), records.public.capacity, nonnegative=True)
+    return RowSum(unit[bins], records.public.capacity, nonnegative=True)
 
 
 def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
@@ -391,8 +391,9 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
     rates = np.empty(records.n_rows)
     start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
     with np.errstate(all="ignore"):  # a warning would reveal a private value
-        for block in row_blocks(records.X):
-            rows = records.public.input_scaler(records.X[block])
+        mapped = records.mapped
+        for block in row_blocks(mapped):
+            rows = records.input_scaler.restored(mapped[block])
             margins = row_products(rows, coef) + intercept + start[block]
             # A NaN margin becomes 0. Its rate is exp(0) = 1, the mean of the rescaled
             # targets.

@@ -591,9 +591,9 @@ def test_no_count_is_refused_or_shown(name, held):
 def test_sums_beyond_int64_wrap_around():
     """They are congruent to the exact sum, which Python's integers hold."""
     X = np.random.default_rng(0).random((500, 3))
-    query, unit = RowSum(X, InputScaler(), 1), 2.0**-61
+    query, unit = RowSum(X, 1), 2.0**-61
     alone = [
-        RowSum(X[i : i + 1], InputScaler(), 1).exact_sum(None, None, unit).tolist()
+        RowSum(X[i : i + 1], 1).exact_sum(None, None, unit).tolist()
         for i in range(len(X))
     ]
     exact = [sum(entries) for entries in zip(*alone, strict=True)]

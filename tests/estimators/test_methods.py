@@ -21,13 +21,14 @@ from skfdp import (
 )
 from skfdp.mechanisms.release import Mechanism
 from skfdp.preprocessing import PrivateMean
-from skfdp.queries.statistics import LabelSum, RowSum
+from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,
     NoisyGradientDescent,
     NoisySGD,
 )
+from skfdp.solvers.centring import row_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 
@@ -207,11 +208,8 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
 
 def centred_in_secret(self, records, prepared, plan, mechanism, on_step):
     """Release the mean, and centre by another one."""
-    public = records.public
-    query = RowSum(
-        records.X, records.input_scaler, public.capacity, public.private_bounded
-    )
-    mechanism.release("mean", query)
+    bound = records.input_scaler.divisor_of_integers
+    mechanism.release("mean", row_sum(records, bound))
     return self._centred(records.input_scaler.mapped(records.X).mean(axis=0), 0.0)
 
 

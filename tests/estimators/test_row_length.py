@@ -6,11 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
-from sklearn.base import clone
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import Relation
-from skfdp.queries.statistics import GridRowSum
 from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.centring import Centring
 
@@ -140,27 +138,6 @@ def test_the_plan_charges_the_length_for_what_it_moves(label, replaced, public):
         (event,) = [e for e in model.plan(*data).events if e.label == label]
         found = event.sensitivity, event.clip_norm, event.n_steps
         assert found == (moves, 1, 1)
-
-
-@every_table
-@every_split
-def test_integers_of_large_tables_are_computed_again(bounds, public, monkeypatch):
-    """Memory decides whether integers are stored, and no bit depends on it."""
-    X, y = table()
-    kinds, honest = [], GridRowSum.exact_sum
-
-    def noted(query, *arguments):
-        kinds.append(type(query.rows).__name__)
-        return honest(query, *arguments)
-
-    monkeypatch.setattr(GridRowSum, "exact_sum", noted)
-    given = {"bounds": bounds, "public_features": public, "centering": "gaussian"}
-    model = FeatureDPLogisticRegression(100.0, random_state=0, **given)
-    stored = clone(model).fit(X, y)
-    monkeypatch.setattr("skfdp.data.records.MOST_STORED", 0)
-    again = clone(model).fit(X, y)
-    assert kinds == ["GridRows", "UnstoredGridRows"]
-    np.testing.assert_array_equal(stored.coef_, again.coef_)
 
 
 @pytest.mark.parametrize("row_norm", [0.3, 1.0, 7.0])

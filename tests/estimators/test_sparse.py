@@ -18,7 +18,6 @@ from skfdp.data.grid import GRID, SparseGridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.queries.linear import LOSSES, LinearQuery
-from skfdp.queries.statistics import RowSum
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 from skfdp.solvers.public_model import drawn_rows
 
@@ -160,19 +159,6 @@ def test_the_rows_are_what_they_stand_for():
         np.testing.assert_array_equal(filled - sparse.shift, dense.values)
         np.testing.assert_array_equal(sparse.squared_norms, dense.squared_norms)
     assert np.abs(dense.values.astype(int)).max() == 2**15 - 1
-
-
-@pytest.mark.parametrize("public", [None, np.arange(17) < 6])
-def test_row_sums_are_those_of_dense_rows(public):
-    X = sparse_rows(n=5000)
-    input_scaler = InputScaler(public=public)
-    dense, sparse = (RowSum(rows, input_scaler, 5000) for rows in (X.toarray(), X))
-    assert sparse.shape == dense.shape
-    for batch in (None, np.arange(0, 5000, 7)):
-        np.testing.assert_array_equal(
-            sparse.exact_sum(None, batch, 2.0**-30),
-            dense.exact_sum(None, batch, 2.0**-30),
-        )
 
 
 # -- whole fits -----------------------------------------------------------------------

@@ -171,11 +171,11 @@ def coded(table, sign=-1):
 
 CROSS, CLASSES = CrossSum.planned, ClassSum.planned
 QUERIES = {
-    "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, InputScaler(), N_ROWS)),
+    "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, N_ROWS)),
     "rows, bounded": Case(
         RowSum.planned(nonnegative=True),
         ROOT2,
-        lambda t: RowSum(t.X, InputScaler(), N_ROWS, nonnegative=True),
+        lambda t: RowSum(t.X, N_ROWS, nonnegative=True),
     ),
     "quantised rows": Case(
         RowSum.planned(), 2.0, lambda t: GridRowSum(quantised(t), 0.9, N_ROWS)
@@ -202,17 +202,17 @@ QUERIES = {
     "cross moments": Case(
         CROSS(nonnegative=False),
         2.0,
-        lambda t: CrossSum(t.X, InputScaler(), t.rows.values, False),
+        lambda t: CrossSum(quantised(t), 1.0, t.rows.values, False),
     ),
     "cross moments, bounded": Case(
         CROSS(nonnegative=True),
         ROOT2,
-        lambda t: CrossSum(t.X, InputScaler(), t.rows.values, True),
+        lambda t: CrossSum(quantised(t, True), 1.0, t.rows.values, True),
     ),
     "cross moments, normalised": Case(
         CROSS(nonnegative=False),
         2.0,
-        lambda t: CrossSum(t.X, InputScaler(normalize=True), t.rows.values, False),
+        lambda t: CrossSum(quantised(t), 0.3, t.rows.values, False),
     ),
     "two labels": Case(
         LabelSum.planned(1, 1.0),
@@ -247,9 +247,7 @@ QUERIES = {
         math.sqrt(6),
         lambda t: BinCounts(t.X, EvenBins(-np.ones(3), np.ones(3), 4)),
     ),
-    "moved rows": Case(
-        RowSum.planned(), 2.0, lambda t: RowSum(moved(t), InputScaler(), N_ROWS)
-    ),
+    "moved rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(moved(t), N_ROWS)),
     "rotated binades": Case(
         BinCounts.planned(4), math.sqrt(8), lambda t: rotated_counts(t, Binades())
     ),

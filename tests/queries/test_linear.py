@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import InputScaler
 from skfdp.queries import products
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, huber
 from skfdp.queries.products import DenseProducts, ShortProducts
@@ -471,18 +470,17 @@ def test_row_sum_moves_by_at_most_one_per_row(seed, d, noise):
     """Nulling a row moves the sum by at most 1, replacing it by at most 2, exactly."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(6, d)) * 10.0 ** rng.integers(-3, 4)
-    input_scaler = InputScaler(normalize=bool(seed % 2))
     neighbour = X.copy()
     neighbour[2] = -X[2] if seed % 3 else 1e6 * rng.normal(size=d)
     nulled = X.copy()
     nulled[2] = 0
-    query = RowSum(X, input_scaler, capacity=6)
+    query = RowSum(X, capacity=6)
     unit = query.unit(noise)
 
     def moved(other):
-        change = query.exact_sum(None, None, unit) - RowSum(
-            other, input_scaler, capacity=6
-        ).exact_sum(None, None, unit)
+        change = query.exact_sum(None, None, unit) - RowSum(other, 6).exact_sum(
+            None, None, unit
+        )
         return math.sqrt(sum(int(entry) ** 2 for entry in change.tolist())) * unit
 
     assert moved(nulled) <= 1

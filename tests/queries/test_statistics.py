@@ -15,25 +15,12 @@ from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.statistics import (
     ClassSum,
     CrossSum,
-    RowSum,
     ScoreTable,
     TemperatureSum,
     clipped,
 )
 
-SIGNED, NONNEGATIVE = InputScaler(), InputScaler(np.zeros(3), np.ones(3))
 STDS = (0.0, 1.0, 3e2, 1e4, 1e6)
-
-
-@pytest.mark.parametrize(
-    "input_scaler", [InputScaler(shortens=False), InputScaler(feature_bound=math.inf)]
-)
-def test_maps_that_leave_rows_as_long_as_they_are_cannot_be_summed(input_scaler):
-    X = np.ones((3, 2))
-    with pytest.raises(ValueError, match="must bound rows to norm 1"):
-        RowSum(X, input_scaler, 3)
-    with pytest.raises(ValueError, match="must bound rows to norm 1"):
-        CrossSum(X, input_scaler, np.ones((3, 1), np.int16), nonnegative=False)
 
 
 def regressor_rows(rng, n, k):
@@ -44,11 +31,15 @@ def regressor_rows(rng, n, k):
     return np.trunc(rows * ((1 - 1e-9) / GRID)).astype(np.int16)
 
 
-def make_query(seed=0, n=6, input_scaler=SIGNED, k=3):
+def integers(X):
+    return GridRows.build(X, lambda rows: rows / 64, scale=64.0)
+
+
+def make_query(seed=0, n=6, k=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * 10.0 ** rng.uniform(-2, 2, (n, 1))
     regressors = regressor_rows(rng, n, k)
-    return CrossSum(X, input_scaler, regressors, input_scaler is NONNEGATIVE)
+    return CrossSum(integers(X), 1.0, regressors, nonnegative=False)
 
 
 def length(moved, unit):
@@ -60,10 +51,13 @@ def test_signed_rows_exceed_what_non_negative_ones_keep():
     claimed = CrossSum.planned(nonnegative=True)
     assert claimed.sensitivity(Relation.of("replace_one")) == math.sqrt(2)
     # Declared non-negative, rows are cut at zero: the bound is enforced.
-    query = make_query(input_scaler=SIGNED)
+    query = make_query()
     sums = [
         dataclasses.replace(
-            query, X=sign * np.eye(3)[:1], regressors=query.regressors[:1], **more
+            query,
+            rows=integers(sign * np.eye(3)[:1]),
+            regressors=query.regressors[:1],
+            **more,
         ).exact_sum(None, None, query.unit(1.0))
         for more in ({}, {"nonnegative": True})
         for sign in (1, -1)
@@ -87,7 +81,7 @@ def test_the_sum_matches_its_definition():
     query = make_query(n=5000, k=4)
     unit = query.unit(1.0)
     found = query.exact_sum(None, None, unit) * unit
-    rows = query.input_scaler.mapped(query.X)
+    rows = InputScaler().mapped(query.rows.floats(slice(None)))
     expected = (query.regressors * GRID).T @ rows
     np.testing.assert_allclose(found[:-1].reshape(4, 3), expected, atol=5000 * GRID)
     np.testing.assert_allclose(found[-1], 5000 - np.sum(rows**2), atol=20_000 * GRID)

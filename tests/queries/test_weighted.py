@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
@@ -37,11 +36,11 @@ PUBLIC = np.random.default_rng(2).normal(size=(N_ROWS, 3))
 PUBLIC *= 0.99 / np.linalg.norm(PUBLIC, axis=1, keepdims=True)
 GROUP = np.arange(N_ROWS) % 2
 QUERIES = {
-    "rows": lambda X, y: RowSum(X, InputScaler(), CAPACITY),
+    "rows": lambda X, y: RowSum(X, CAPACITY),
     "labels": lambda X, y: LabelSum(on_grid(PUBLIC), y, 3, 1.0),
     "class sums": lambda X, y: ClassSum(on_grid(X), GROUP, 2, False),
     "cross moments": lambda X, y: CrossSum(
-        X, InputScaler(), on_grid(PUBLIC).values, False
+        on_grid(X), 1.0, on_grid(PUBLIC).values, False
     ),
 }
 every_query = pytest.mark.parametrize("build", QUERIES.values(), ids=QUERIES)

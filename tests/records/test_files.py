@@ -247,7 +247,7 @@ def test_what_is_made_of_rows_in_a_file_is_in_a_file():
     for on_disk in (True, False):
         source = LargeTable.of(ArraySource(array(), on_disk))
         public = PublicRows(source, mask, InputScaler())
-        whole = WholeRows(public, InputScaler())
+        whole = WholeRows(public, InputScaler(), None)
         for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
             assert made.on_disk == on_disk
 

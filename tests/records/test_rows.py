@@ -366,17 +366,20 @@ MASKS = {
 @pytest.mark.parametrize("bounds", [True, False])
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("mask", MASKS)
-def test_rows_are_those_of_the_input_scaler_to_the_last_bit(
+def test_rows_are_those_of_the_input_scaler_and_public_ones_to_the_last_bit(
     X, mask, kept, bounds, monkeypatch
 ):
     if not kept:
         monkeypatch.setattr(mapped, "MOST_KEPT", 0)
-    records = records_of(X, MASKS[mask], bounds=bounds)
+    records, mixed = records_of(X, MASKS[mask], bounds=bounds), mask == "some"
     for block in (slice(0, 17), slice(17, N), slice(3, 4)):
         wanted = records.input_scaler.mapped(X[block])
-        assert np.array_equal(records.mapped[block], wanted)
+        found, own = records.mapped[block], MASKS[mask]
+        assert np.array_equal(found[:, own], wanted[:, own]) or not mixed
+        # Private columns are multiples of the grid, scaled by the length of their row.
+        assert np.abs(found - wanted).max() < 8 * GRID * (not own.all()) + 1e-300
         shown = records.public.mapped[block]
-        assert np.array_equal(shown, wanted[:, MASKS[mask]])
+        assert np.array_equal(shown, wanted[:, own])
     of_public = records.input_scaler.of_public(MASKS[mask])
     wanted = of_public(X[:, MASKS[mask]])
     assert np.array_equal(records.public.rows(), wanted)
@@ -411,8 +414,11 @@ def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
         feature_bound=0.5
     )  # of a network: public columns have no own norm
     public = PublicRows(X, mask, input_scaler.of_public(mask))
-    whole = WholeRows(public, input_scaler)
-    assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(X))
+    integers = GridRows.build(X[:, ~mask], None)
+    integers.values[:] = 1 + np.arange(N)[:, None]
+    rows = np.column_stack([X[:, mask], integers.values * GRID])
+    whole = WholeRows(public, input_scaler, integers)
+    assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(rows))
     with pytest.raises(ValueError, match="read-only"):
         public[slice(0, 3)][0, 0] = 1.0
 
