@@ -124,7 +124,7 @@ TRUSTED_TYPES = tuple(
     f"skfdp.{name}"
     for name in """
     DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor
-    reader.Declaration reader.LabelReader reader.NumberReader reader.Reader
+    reader.Declaration reader.Reader
     data._basis.CategoriesBlock data._basis.SplineBlock data._basis.LinearBlock
     data.input_scaler.InputScaler data.target.Spelling
     data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport

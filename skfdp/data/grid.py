@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.sources import Reader, RowFile, working_memory
+from skfdp.data.sources import Prefetcher, RowFile, working_memory
 from skfdp.privacy.checks import computed
 
 # Blocks of rows, and operations on dense and CSR rows.
@@ -144,7 +144,7 @@ class GridRows:
     #: Public factor of the grid step: `unit` is ``GRID * scale``.
     scale: float = 1.0
     #: Reads ahead if the rows are in a file; None for rows in memory.
-    reader: Reader | None = dataclasses.field(default=None, repr=False)
+    reader: Prefetcher | None = dataclasses.field(default=None, repr=False)
     #: One array with everything that a training step needs about a record, so that one
     #: memory access loads it. A row has the values, then zeros, and in the last eight
     #: columns the target and the squared norm, of 8 bytes each. int16, shape (n_rows,

@@ -130,67 +130,34 @@ class InputScaler:
             if np.isscalar(self.divisor) and self.divisor == 1:
                 return rows
             return times_columns(rows, 1 / self.divisor)
-        return self._divided(rows)[0]
+        return self._divided(rows)
 
-    def lengths(self, X: np.ndarray | csr_array) -> np.ndarray:
-        """Return the norm of each row of ``mapped(X)``, or of its private part.
-
-        The relative rounding error is at most 1e-9. Dense and CSR rows give the same
-        numbers, to the last bit. Without a bound a norm may be infinite.
-        """
-        found = self._divided(self.scale(X))[1]
-        if np.isinf(self.feature_bound):
-            return found
-        if self.normalize:
-            return np.sign(found)
-        if self.shortens:
-            found = np.minimum(found, self.feature_bound)
-        with np.errstate(all="ignore"):  # a warning would reveal a private value
-            return found / self.feature_bound
-
-    def _divided(
-        self, rows: np.ndarray | csr_array
-    ) -> tuple[np.ndarray | csr_array, np.ndarray]:
-        """Return shortened rows, and the norms of their private parts before."""
-        n_rows, n_columns = rows.shape
-        whole = self.public is None or not self.public.any()
-        if whole and not issparse(rows):
-            ends = n_columns * np.arange(n_rows + 1)
-            found, norms = self._divided_entries(rows.ravel(), ends, n_columns)
-            return found.reshape(rows.shape), norms
-        own = np.ones(n_columns, bool) if whole else ~self.public
-        out = rows.data if issparse(rows) else rows
-        lengths, chosen = np.full(n_rows, own.sum()), (slice(None), own)
+    def _divided(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+        """Divide the private part of each row by its norm or by `feature_bound`."""
+        own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
+        out, sizes = rows, np.full(rows.shape[0], own.sum())
+        chosen: Any = ... if own.all() else (slice(None), own)
         if issparse(rows):
-            chosen = own[rows.indices]
-            row = row_of_entries(rows)[chosen]
-            lengths = np.bincount(row, minlength=n_rows)
-        ends, entries = np.append(0, np.cumsum(lengths)), out[chosen]
-        found, norms = self._divided_entries(entries.ravel(), ends, own.sum())
+            out, chosen = rows.data, own[rows.indices]
+            sizes = np.bincount(row_of_entries(rows)[chosen], minlength=rows.shape[0])
+        entries, bound = out[chosen], float(self.feature_bound)
+        if own.sum() == 1:  # without a loop that takes half a second to compile
+            longest = np.abs(entries)
+            longest = longest if self.normalize else np.maximum(longest, bound)
+            with np.errstate(all="ignore"):  # an error would reveal a private value
+                found = entries / np.where(longest > 0, longest, 1.0)
+        else:
+            # numba loads with the first fit, not with `import skfdp`.
+            from skfdp.kernels.contributions import shorten
+
+            found, ends = np.empty(entries.size), np.append(0, np.cumsum(sizes))
+            given = bound, self.normalize, unit_of_squares(own.sum())
+            shorten(entries.ravel(), ends, *given, found)
+        if not issparse(rows) and own.all():
+            return found.reshape(rows.shape)
         out = out.copy()
         out[chosen] = found.reshape(entries.shape)
-        return (_with_data(rows, out) if issparse(rows) else out), norms
-
-    def _divided_entries(
-        self, entries: np.ndarray, ends: np.ndarray, n_columns: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Do what `_divided` does for rows of `n_columns`, stored one after the other.
-
-        Row i starts at ends[i] and stops before ends[i + 1].
-        """
-        norms, bound = np.zeros(len(ends) - 1), float(self.feature_bound)
-        if n_columns == 1:  # without a loop that takes half a second to compile
-            sizes = np.abs(entries)
-            norms[ends[1:] > ends[:-1]] = sizes
-            longest = sizes if self.normalize else np.maximum(sizes, bound)
-            with np.errstate(all="ignore"):  # an error would reveal a private value
-                return entries / np.where(longest > 0, longest, 1.0), norms
-        # numba loads with the first fit, not with `import skfdp`.
-        from skfdp.kernels.contributions import shorten
-
-        found, unit = np.empty(entries.size), unit_of_squares(n_columns)
-        shorten(entries, ends, bound, self.normalize, unit, found, norms)
-        return found, norms
+        return _with_data(rows, out) if issparse(rows) else out
 
     @property
     def divisor_of_integers(self) -> float:

@@ -94,14 +94,14 @@ class RowFile:
         with _in_words():
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
 
-    def read(self) -> tuple[np.ndarray, Reader]:
+    def read(self) -> tuple[np.ndarray, Prefetcher]:
         """Return a read-only memory map of the rows, and a reader for it."""
         with _in_words():
             self._file.flush()
         with self._file:
             memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
-        return values, Reader(memory, 2 * self._n_columns)
+        return values, Prefetcher(memory, 2 * self._n_columns)
 
 
 @contextlib.contextmanager
@@ -115,8 +115,8 @@ def _in_words() -> Iterator[None]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reader:
-    """Reader that requests memory-mapped rows in advance; it affects only the speed.
+class Prefetcher:
+    """Requests of memory-mapped rows in advance; they affect only the speed.
 
     `memory` is the map of the file, and `row_bytes` the size of a row.
     """

@@ -37,11 +37,10 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 
 @kernel()
-def shorten(entries, ends, bound, normalize, unit, out, norms):
+def shorten(entries, ends, bound, normalize, unit, out):
     """Divide each row by its norm, or by `bound` if its norm is smaller.
 
-    With `normalize` each row is divided by its norm, whatever `bound` is. norms,
-    float64 (B,), receives the norms before the division.
+    With `normalize` each row is divided by its norm, whatever `bound` is.
 
     entries and out, float64, hold all rows one after the other; row i starts at ends[i]
     and stops before ends[i + 1]. Squares are multiplied by `unit` and rounded up to
@@ -64,7 +63,6 @@ def shorten(entries, ends, bound, normalize, unit, out, norms):
             scaled[j] = row[j] * first * second
             squares[j] = np.ceil(scaled[j] * scaled[j] * unit)
         longest = math.sqrt(_sum(squares) / unit)
-        norms[i] = math.ldexp(longest, -exponent)
         if not normalize:
             longest = max(longest, math.ldexp(bound, exponent))
         if longest > 0:
@@ -317,10 +315,14 @@ def limits_of(clip: Clip, n_outputs: int) -> np.ndarray:
     rounding. 1e-9 outweighs the rounding errors of the length and of the products.
     """
     norms = clip.squared_norms
-    size = np.sqrt(norms.memory[norms.first :: norms.step]) * (1 + 1e-9)
-    room = clip.clip_norm - 0.5 * clip.unit * math.sqrt(n_outputs) * size
-    with np.errstate(all="ignore"):  # a warning would reveal a private value
-        return np.where(room > 0.0, room / size, 0.0)
+    limits = np.sqrt(norms.memory[norms.first :: norms.step])
+    for start in range(0, len(limits), 2**14):  # little memory
+        own = limits[start : start + 2**14]
+        size = own * (1 + 1e-9)
+        room = clip.clip_norm - 0.5 * clip.unit * math.sqrt(n_outputs) * size
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
+            own[:] = np.where(room > 0.0, room / size, 0.0)
+    return limits
 
 
 @part

@@ -263,15 +263,19 @@ def drift(
     if n_outputs == 1:  # two classes with one output, whose residual is a number
         ends, unit = np.pad(ends, ((0, 0), (0, 0), (1, 0))), math.sqrt(2)
     truth, level, levels = softmax(ends[0], axis=1), 0.0, []
+    own = ends[1] - ends[1].max(axis=1, keepdims=True)
     for most in (clip_norm * unit, math.inf):
         for _ in range(30):
-            found = softmax(ends[1] + level, axis=1)
+            found = np.exp(own + level)
+            found /= np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
             square = (found**2).sum(axis=1, keepdims=True) + 1 - 2 * found
             kept = truth * np.minimum(1, most / np.sqrt(np.maximum(square, 1e-30)))
             taken = found * kept.sum(axis=1, keepdims=True)
-            level = level + np.log(
-                (kept.sum(axis=0) + 1e-30) / (taken.sum(axis=0) + 1e-30)
-            )
+            change = np.log((kept.sum(axis=0) + 1e-30) / (taken.sum(axis=0) + 1e-30))
+            level = level + change
+            level -= level.max()  # only differences matter
+            if np.ptp(change) < 1e-10:
+                break
         levels.append(level)
     moved = levels[0] - levels[1]
     return moved[1:] - moved[:1] if n_outputs == 1 else moved - moved.mean()
