@@ -1212,8 +1212,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     def _check_parameters(self, declared: Declaration) -> None:
         super()._check_parameters(declared)
         check_number("alpha", self.alpha, include_low=True, also=("auto",))
-        declared.target_limits()
-        if self._loss_name == "huber" and math.isfinite(self.epsilon):
+        loss, _ = self._loss_name, declared.target_limits()
+        if loss == "huber" and math.isfinite(self.epsilon):
             threshold = declared.parameters["threshold"]
             warn_of_huber_threshold(threshold, declared.target_bounds)
 

@@ -72,10 +72,10 @@ SHORT = {
     "classes": None,
     "target_bounds": None,
 }
-# What a schema must declare for each kind of target, and what to do otherwise.
-_OUTCOMES = {
-    "labels": "label: use FeatureDPRegressor, or declare a Label",
-    "numbers": "number: use FeatureDPLogisticRegression, or declare a Number",
+# What the outcome of a schema is instead of each kind of target, and what to do.
+_OTHERWISE = {
+    "labels": "a number: use FeatureDPRegressor, or declare a Label",
+    "numbers": "a label: use FeatureDPLogisticRegression",
 }
 #: Step of the grid of a private target, divided by the width of its bounds.
 TARGET_STEP = 2.0**-24
@@ -141,8 +141,8 @@ class Declaration:
             found |= schema.parameters(given.get("target"), y) | {"schema": schema}
             if (found["target_bounds"] is None) != (model._target == "labels"):
                 raise ValueError(
-                    f"the outcome {found['target_name']!r} of the schema is no "
-                    f"{_OUTCOMES[model._target]}."
+                    f"the outcome {found['target_name']!r} of the schema is "
+                    f"{_OTHERWISE[model._target]}."
                 )
             if schema.group is not None and not linear:
                 raise ValueError(
@@ -321,7 +321,8 @@ class Reader:
             encoder = schema.encoder().fit_to_smooth(X, smooths)
             wide = encoder.n_encoded > MOST_DENSE and whole is None
             encoder.sparse_output = wide and like._omits_zeros
-            X = encoder.coded(X)
+            mask = np.isin(schema.features, declared.public_features or [])
+            X = encoder.coded(X, ~mask if declared.is_private else ())
         X = self.checked(like, X)
         # A user's public loss, and the release of bounds, cannot read blocks.
         if like._rows == "raw" or callable(declared.parameters["public_loss"]):
@@ -339,7 +340,8 @@ class Reader:
         named = like if encoder is None else encoder
         n_features = named.n_features_in_
         names = getattr(named, "feature_names_in_", None)
-        mask = public_mask(declared.public_features, n_features, names, frame)
+        if encoder is None:
+            mask = public_mask(declared.public_features, n_features, names, frame)
         attributes = {"n_features_in_": n_features}
         if names is not None:
             attributes["feature_names_in_"] = names
@@ -357,8 +359,6 @@ class Reader:
             X = blanked(X, mask)
         elif planning:
             table = table.blanked()
-        elif table is not None and declared.is_private:
-            table = table.truncated()
         target, missing, facts = None, None, {}
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
@@ -419,7 +419,7 @@ class Reader:
         y = declared.read_target(y, typed=False)
         if self.encoder is not None:
             X = declared.schema.select(X, coded=True, typed=False)
-            X = self.encoder.coded(X)
+            X = self.encoder.coded(X, ~self.mask)
         else:
             y = self._untyped(like, y)
         encoded = self.encoder is not None
@@ -430,7 +430,7 @@ class Reader:
         target, missing, _ = self.target(like, y, X.shape[0])
         table = public.encoding
         if table is not None:
-            table = dataclasses.replace(table, encoded=X).truncated()
+            table = dataclasses.replace(table, encoded=X)
             X, table = table.rows(), table.public_part()
         if planning:
             X = blanked(X, public.mask)

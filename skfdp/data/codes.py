@@ -181,6 +181,11 @@ class CodedGridRows(RowsApart):
         codes.margins(*given, *self.on_levels(weights), 1.0, out)
         return out.T
 
+    def floats(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return some of the rows as float64."""
+        numbers = np.arange(self.n_rows)[rows]
+        return self.products(numbers, np.eye(self.n_columns, dtype=int)) * self.unit
+
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
         """Return the sum of some rows x times integers; see `GridRows.weighted_sum`."""
         from skfdp.kernels import codes

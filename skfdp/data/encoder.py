@@ -168,15 +168,16 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         rows = self.coded(X)
         return rows if self.sparse_output else rows[:]
 
-    def coded(self, X) -> LargeTable | csr_array:
+    def coded(self, X, cut: Sequence[bool] = ()) -> LargeTable | csr_array:
         """Return the encoded rows of a table that has only the features.
 
         The result is CSR with `sparse_output`, and otherwise a `LargeTable` that
-        encodes rows when they are read.
+        encodes rows when they are read. Numbers of the columns in the mask `cut` are
+        truncated to the grid.
         """
         if self.sparse_output:
-            return _sparse(self.blocks_, X)
-        return LargeTable.of(CodedRows.of(self.blocks_, X))
+            return _sparse(self.blocks_, X, cut)
+        return LargeTable.of(CodedRows.of(self.blocks_, X, cut))
 
     def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the encoded columns, such as "age__3" or "sex__other".
@@ -209,19 +210,27 @@ def _width(blocks: tuple[Block, ...]) -> int:
     return blocks[-1].stop if blocks else 0
 
 
-def _entries(blocks: tuple[Block, ...], X: Any):
-    """Yield each block with its entries; each raw column is converted once."""
+def _entries(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool]):
+    """Yield each block with its entries; each raw column is converted once.
+
+    `cut` is as for `DeclaredEncoder.coded`. The two entries of a number between two
+    knots sum to 1.
+    """
     for place, own in itertools.groupby(blocks, lambda block: block.parent):
         column = Column(raw_column(X, place))
         for block in own:
-            yield block, *block.entries(column)
+            places, values = block.entries(column)
+            if len(cut) and cut[place] and block.kind != "categories":
+                last = on_grid(values[:, -1:], truncates=True)
+                values = np.hstack([1 - last, last][-values.shape[1] :])
+            yield block, places, values
 
 
-def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
+def _sparse(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool] = ()) -> csr_array:
     shape = X.shape[0], _width(blocks)
     if not blocks:
         return csr_array(shape)
-    entries = [(b.start + own, values) for b, own, values in _entries(blocks, X)]
+    entries = [(b.start + own, values) for b, own, values in _entries(blocks, X, cut)]
     places, values = map(np.hstack, zip(*entries, strict=True))
     rows = np.repeat(np.arange(shape[0]), places.shape[1])
     kind = np.int32 if max(values.size, *shape) < 2**31 else np.int64
@@ -342,13 +351,15 @@ class CodedRows:
     on_disk: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, blocks: tuple[Block, ...], X: Any) -> CodedRows:
-        """Encode the columns of a table."""
+    def of(
+        cls, blocks: tuple[Block, ...], X: Any, cut: Sequence[bool] = ()
+    ) -> CodedRows:
+        """Encode the columns of a table; `cut` is as for `DeclaredEncoder.coded`."""
         own = [j for j, block in enumerate(blocks) if block.kind == "categories"]
         most = max((len(blocks[j].levels) for j in own), default=0)
         codes = np.empty((len(X), len(own)), np.min_scalar_type(most))
         others = []
-        for number, (block, places, values) in enumerate(_entries(blocks, X)):
+        for number, (block, places, values) in enumerate(_entries(blocks, X, cut)):
             if number in own:
                 codes[:, own.index(number)] = places[:, 0]
             else:
@@ -378,21 +389,6 @@ class CodedRows:
         codes, *others = (p.smooth(smoothing) for p in (self.codes, *self.others))
         shape = self.shape[0], smoothing.n_columns
         return CodedRows(codes, tuple(others), shape, self.blocks)
-
-    def truncated(self, blocks: np.ndarray) -> CodedRows:
-        """Return the rows with numbers of the blocks in a mask cut to the grid.
-
-        The two entries of a number between two knots still sum to 1.
-        """
-
-        def cut(part: _Values) -> _Values:
-            if not blocks[part.block]:
-                return part
-            last = on_grid(part.values[:, -1:], truncates=True)
-            first = 1 - last if part.values.shape[1] == 2 else last[:, :0]
-            return dataclasses.replace(part, values=np.hstack([first, last]))
-
-        return dataclasses.replace(self, others=tuple(map(cut, self.others)))
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
         """Return the rows with zeros in the blocks that the mask `blocks` excludes."""
@@ -512,14 +508,6 @@ class EncodedTable:
         else:
             source = encoded.source.blanked(self.public_blocks)
             encoded = dataclasses.replace(encoded, source=source)
-        return dataclasses.replace(self, encoded=encoded)
-
-    def truncated(self) -> EncodedTable:
-        """Return the table with private numbers cut to the grid."""
-        if issparse(self.encoded):
-            return self
-        source = self.encoded.source.truncated(~self.public_blocks)
-        encoded = dataclasses.replace(self.encoded, source=source)
         return dataclasses.replace(self, encoded=encoded)
 
     def public_part(self) -> EncodedTable:

@@ -394,7 +394,8 @@ class WholeRows:
     """Rescaled rows: public columns from `public`, private columns from integers.
 
     `input_scaler` is the scaler of complete rows. `integers` are columns that were
-    scaled by their bounds.
+    scaled by their bounds. None: the floats of the table are read, which has no public
+    columns.
     """
 
     public: PublicRows
@@ -410,6 +411,8 @@ class WholeRows:
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows, float64; callers must not change them."""
         mask = self.public.mask
+        if self.integers is None:
+            return self.input_scaler.mapped(self.public.table[block])
         if mask.all():
             return self.public[block]
         rows = self.integers.floats(block)

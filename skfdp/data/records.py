@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -261,8 +262,8 @@ class Records:
     -----
     **Guarantees.** Private columns are read as `integers` alone, or as codes of encoded
     columns. So a private number that changes by less than a step of the grid changes
-    nothing. There are two exceptions: fits without privacy, and the release of bounds
-    before there is a grid.
+    nothing. Exceptions are fits without privacy, and releases that find the grid: of
+    bounds, and of a centre and a radius (adaptive centring, `clip_quantile`).
     """
 
     #: Shape (n_rows, n_features); private, except for the public columns.
@@ -294,6 +295,11 @@ class Records:
             csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
         )
 
+    @property
+    def floats(self) -> WholeRows:
+        """Rescaled rows of a dense table without public columns, before a grid."""
+        return WholeRows(self.public.mapped, self.input_scaler, None)
+
     @functools.cached_property
     def integers(self) -> Integers | None:
         """The private columns as integers, scaled by their bounds and not centred.
@@ -317,6 +323,18 @@ class Records:
             return scaler.door(rows if private.all() else rows[:, private])
 
         return GridRows.build(X, scaled, **given)
+
+    def taken(self) -> Integers:
+        """Return `integers`, and forget them.
+
+        If nothing else refers to them, such as a query that an audit keeps, their
+        memory may be written over.
+        """
+        found = self.integers
+        del vars(self)["integers"]
+        if sys.getrefcount(found) > 2 and isinstance(found, GridRows):
+            return dataclasses.replace(found, room=None)
+        return found
 
     def with_rows_of(self, **changes: Any) -> Records:
         """Return this table with other values of fields, and the same `integers`."""

@@ -190,7 +190,7 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
     The rows are dense, and every column is private. The plan contains the events that
     `events` returns.
     """
-    public, mapped = records.public, records.mapped
+    public, mapped = records.public, records.floats
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
     part = released_quantile(
         MovedRows(mapped, rough, furthest),
@@ -219,7 +219,7 @@ def _rough_centre(
     n_columns, n = records.public.n_private, records.public.n_records
     std = float(event.noise_std[0])
     rotation = Rotation.draw(mechanism.streams.public(ROTATION), n_columns)
-    rows = MovedRows(records.mapped, np.zeros(n_columns), 1.0, rotation)
+    rows = MovedRows(records.floats, np.zeros(n_columns), 1.0, rotation)
     query = BinCounts(rows, Binades())
     counts = mechanism.release(ROUGH, query, stream="rough binades")
     box = boxed(counts, std, n)

@@ -313,7 +313,7 @@ class Centring:
         """
         if self._level is not None:
             part = adaptive_centring.released_quantile(
-                MovedRows(records.mapped, mean, furthest),
+                MovedRows(records.floats, mean, furthest),
                 self._level,
                 plan.event(adaptive_centring.LABEL),
                 "distances from the mean",

@@ -162,11 +162,12 @@ def gradients(
             if mixed:
                 rows = coordinates.of_codes(records.coded)
             else:
-                rows = coordinates.of_integers(records.integers, target)
+                rows = coordinates.of_integers(records.taken(), target)
         if rows is None:
-            rows = coordinates.grid(records.mapped, target)
-        # They are freed, or the rows were written over them.
-        vars(records).pop("integers", None)
+            finds = coordinates.longest is not None
+            table = records.floats if finds else records.mapped
+            rows = coordinates.grid(table, target)
+        vars(records).pop("integers", None)  # frees the memory
     return LinearQuery(
         rows=rows,
         target=records.target,

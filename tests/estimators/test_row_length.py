@@ -220,3 +220,14 @@ def test_wide_rows_keep_the_scale_of_predictions():
     best = np.corrcoef(found, y[4000:])[0, 1] ** 2
     assert best > 0.6
     assert model.score(X[4000:], y[4000:]) > best - 0.1
+
+
+def test_rows_are_written_over_only_if_nothing_else_refers_to_them():
+    """An audit keeps the query of the mean, whose rows must stay as they were."""
+    X, _ = table()
+    records = records_of(X)
+    kept, room = records.integers.values.copy(), records.integers.room
+    assert records.taken().room is room
+    held = records.integers
+    assert records.taken().room is None
+    assert np.array_equal(held.values, kept)

@@ -140,10 +140,10 @@ def test_contributions_are_bounded_in_grid_units(
 
 def test_the_rows_are_what_they_stand_for():
     """Integers times their unit: the centred and scaled row, within one grid unit."""
-    X = sparse_rows()
+    X = InputScaler().mapped(sparse_rows())
     coordinates = make_coordinates(X.shape[1], scale=2.5)
     dense = coordinates.grid(X.toarray())
-    loop = (InputScaler().mapped(X.toarray()) - coordinates.mean) * 2.5
+    loop = (X.toarray() - coordinates.mean) * 2.5
     found = dense.values * dense.unit
     np.testing.assert_allclose(found[:, :-1], loop, atol=1.01 * 2.5 * GRID)
     np.testing.assert_allclose(found[:, -1], coordinates.bias)
