@@ -1,4 +1,4 @@
-"""Plot of the effect of each raw column on a prediction."""
+"""Plots of effects; they need matplotlib (``pip install 'skfdp[plot]'``)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 from skfdp.solvers.public_model import warn_of_public_model
+
+__all__ = ["EffectsDisplay"]
 
 # Panels: each draws one effect, as a curve or as bars.
 
