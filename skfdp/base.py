@@ -93,7 +93,7 @@ from skfdp.privacy.events import (
 )
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
-from skfdp.schema import Ignore, TableSchema
+from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
 from skfdp.solvers.bounds import (
     UNKNOWN,
@@ -517,7 +517,7 @@ class TableEstimator(Versioned, BaseEstimator):
                 )
             self._check_schema(schema, found)
             # An ignored column whose name looks like an identifier of persons.
-            ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
+            ignored = [n for n, c in schema.columns.items() if not c.is_feature]
             named = [name for name in ignored if _IDENTIFIER.search(name)]
             if named and schema.group is None:
                 warn_caller(
@@ -696,7 +696,7 @@ class TableEstimator(Versioned, BaseEstimator):
             for block in self.encoder_.blocks_:
                 n_levels = len(block.levels)
                 # Fewer than 20 records per level on average.
-                if block.reads == "category" and n_levels > max(32, n / 20):
+                if block.kind == "categories" and n_levels > max(32, n / 20):
                     warn_caller(
                         f"column {columns[block.parent]!r} has {n_levels} declared "
                         f"levels for {n} records, so few records share a level, which "

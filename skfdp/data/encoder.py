@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skfdp.addresses import Versioned, public
 from skfdp.data._basis import Block, Smoothing
-from skfdp.data.arrays import Column, blanked, check_no_path, raw_column
+from skfdp.data.arrays import blanked, check_no_path, raw_column
 from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
@@ -75,8 +75,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text is in ISO format (2024-02-29, with or without a time) or in the declared one.
-    Month, weekday and hour are categories. (A cyclic spline with one knot for each
-    month would give the same columns.)
+    Month, weekday and hour are categories.
 
     Examples
     --------
@@ -209,11 +208,11 @@ def _width(blocks: tuple[Block, ...]) -> int:
 
 
 def _entries(blocks: tuple[Block, ...], X: Any):
-    """Yield each block with its entries; each raw column is converted once."""
+    """Yield each block with its entries."""
     for place, own in itertools.groupby(blocks, lambda block: block.parent):
-        column = Column(raw_column(X, place))
+        raw = raw_column(X, place)
         for block in own:
-            yield block, *block.entries(column)
+            yield block, *block.entries(raw)
 
 
 def _sparse(blocks: tuple[Block, ...], X: Any) -> csr_array:
