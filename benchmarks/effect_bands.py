@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
-from skfdp.inspection import effects as display
+from skfdp import inspection as display
 from skfdp.schema import Category, Label, Number
 
 EPSILONS = (1.0, 8.0)

@@ -90,7 +90,7 @@ def most_parameters() -> int:
 #: effects, export, restarts, the command line.
 WINGS = (
     *("__main__.py", "audit/", "bounds.py", "cli/", "dask_tables.py"),
-    *("data/sources.py", "export.py", "inspection/", "mechanisms/checkpoint.py"),
+    *("data/sources.py", "export.py", "inspection.py", "mechanisms/checkpoint.py"),
     *("metrics.py", "queries/torch.py", "solvers/bounds.py", "solvers/score"),
 )
 #: A line with a class that is, or extends, a table or rows.

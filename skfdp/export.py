@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import operator
@@ -13,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data._basis import OTHER, Block
+from skfdp.data._basis import Block
 from skfdp.data.arrays import DAY, PARTS, objects
+from skfdp.data.column_types import number_form, pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number, text_of
-from skfdp.schema import TableSchema, _form, pandas_for
+from skfdp.schema import TableSchema
 
 _DATE = r"\d{4}-\d\d-\d\d"
 _TIME = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
@@ -150,18 +152,22 @@ def _parsed(names: Iterable, dtype: str, patterns: dict[str, str]) -> list[tuple
     return [*steps, _method("astype", dict.fromkeys(names, dtype))]
 
 
-def _dates(names: Iterable, *selected: Any) -> list[tuple]:
-    """Return the steps that convert columns to dates in local time."""
-    return [*_texts(names, *selected), *_parsed(names, "datetime64[us]", _LOCAL)]
+def _dates(names: Iterable, usual: bool) -> list[tuple]:
+    """Return the steps that convert columns to dates in local time.
+
+    Text is refused if it is not ISO text (not `usual`), as it may be read differently.
+    """
+    texts = _texts(names, *((None, ["timedelta"]) if usual else (_DATES,)))
+    return [*texts, *_parsed(names, "datetime64[us]", _LOCAL)]
 
 
-def _numbers(names: Iterable, plain: bool = True) -> list[tuple]:
+def _numbers(names: Iterable, usual: bool = True) -> list[tuple]:
     """Return the steps that convert columns to float64.
 
-    If text has other separators than Python's (not `plain`), text is refused, because
-    the text of a number would be read with these separators, too.
+    Text is refused if it has other separators than Python's (not `usual`), because the
+    text of a number would be read with these separators, too.
     """
-    if not plain:
+    if not usual:
         return [
             _method("astype", "object"),
             _method("fillna", np.nan),
@@ -173,7 +179,7 @@ def _numbers(names: Iterable, plain: bool = True) -> list[tuple]:
         r"(?i)^\s*true\s*\Z": "1",
         r"(?i)^\s*false\s*\Z": "0",
         # Durations and complex numbers remain, and raise an error.
-        rf"(?s)^(?!\s*{_form('.', '').pattern}\s*\Z)(?!.*[:(/]).*": "nan",
+        rf"(?s)^(?!\s*{number_form('.', '').pattern}\s*\Z)(?!.*[:(/]).*": "nan",
     }
     return [*_texts(names), *_parsed(names, "float64", patterns)]
 
@@ -237,70 +243,45 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     return found, coef[:, order], intercept
 
 
-# Models of raw tables: one transformer for all columns of one kind.
+# Models of raw tables.
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     """Convert a model with a schema, as `_of_numbers` converts one without."""
-    from sklearn.preprocessing import OneHotEncoder
-
-    schema = model._reader.declaration.schema
+    schema, transformers, weights = model._reader.declaration.schema, [], []
     row: dict[str, list] = {}
-    curves: dict[str, list] = {"number": [], "date": [], "formatted": []}
-    tables: dict[str, dict] = {"text": {}, "word": {}, "code": {}}
-    for block in model.encoder_.blocks_:
-        own, name = coef[:, block.start : block.stop], schema.features[block.parent]
-        if block.reads == "category":
+    for place, own in itertools.groupby(model.encoder_.blocks_, lambda b: b.parent):
+        name, blocks = schema.features[place], list(own)
+        column = schema.columns[name]
+        if not column.is_exported:
+            raise ValueError(
+                f"column {name!r} is of the type {type(column).__name__}, which reads "
+                "or encodes cells in its own way: save this model with joblib."
+            )
+        if column.cells is None:
+            is_date = column.axis == "date"
+            row[name] = [np.datetime64("2000-01-01", "us") if is_date else 0.0] * 2
+            missing = column.points(objects(column.gone(schema)), schema)
+            pairs = [_curve(missing, name, block, coef) for block in blocks]
+            curves, found = zip(*pairs, strict=True)
+            usual = column.reads_usual_text(schema)
+            steps = (_dates if is_date else _numbers)([name], usual)
+            named = [(f"part{j}", one, [name]) for j, one in enumerate(curves)]
+            parts = [("axis", [*steps, _joined(named)], np.hstack(found))]
+        else:
             row[name] = [""] * 2
-            for kind, table in _tables(schema, name, block, own).items():
-                tables[kind] |= {name: table} if table else {}
-            # All one-hot columns are 0 for an undeclared category.
-            intercept = intercept + own[:, block.levels.index(OTHER)]
-            continue
-        kind = "number" if block.reads == "number" else "date"
-        row[name] = [0.0 if kind == "number" else np.datetime64("2000-01-01", "us")] * 2
-        if getattr(schema.columns[name], "format", None) is not None:
-            kind = "formatted"
-        # scikit-learn refuses "__" in names of transformers, and some reserved names.
-        label = re.sub("__+", "_", f"{block.start}_{block.name}")
-        curve, found = _curve(schema, name, block, own)
-        curves[kind].append(((label, curve, [name]), found))
-    parts: dict[str, tuple] = {}  # names of columns, transformer, weights
-    for kind, pairs in curves.items():
-        names = dict.fromkeys(name for (*_, (name,)), _ in pairs)
-        joined = _joined([curve for curve, _ in pairs])
-        parts[kind] = list(names), joined, [own for _, own in pairs]
-    for kind, several in tables.items():
-        dtype = float if kind == "code" else object
-        known = [np.array([*table], dtype=dtype) for table in several.values()]
-        found = [np.column_stack([*table.values()]) for table in several.values()]
-        encoder = OneHotEncoder(categories=known, handle_unknown="ignore")
-        parts[kind] = list(several), encoder, found
-    of_kind = {kind: names for kind, (names, *_) in parts.items()}
-    plain = schema.decimal in (None, ".") and not schema.thousands
-    steps = {
-        "number": _numbers(of_kind["number"], plain),
-        "date": _dates(of_kind["date"], None, ["timedelta"]),
-        # The declared format may read text differently, so text is refused.
-        "formatted": _dates(of_kind["formatted"], _DATES),
-        "text": _words(of_kind["text"]),
-        "word": _words(of_kind["word"], (np.strings.lower, {})),
-        "code": [*_numbers(of_kind["code"]), _filled(np.nan)],
-    }
-    transformers = [
-        (kind, _steps(*steps[kind], last), names)
-        for kind, (names, last, _) in parts.items()
-        if names
-    ]
-    weights = [own for *_, found in parts.values() for own in found]
-    return (
-        _joined(transformers).fit(pandas_for().DataFrame(row)),
-        np.hstack(weights),
-        intercept,
-    )
+            parts, undeclared = _tables(schema, name, blocks, coef)
+            intercept = intercept + undeclared
+        for kind, steps, found in parts:
+            # scikit-learn refuses "__" in names of transformers.
+            label = re.sub("__+", "_", f"{place}_{name}_{kind}")
+            transformers.append((label, _steps(*steps), [name]))
+            weights.append(found)
+    columns = _joined(transformers).fit(pandas_for().DataFrame(row))
+    return columns, np.hstack(weights), intercept
 
 
-def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tuple:
+def _curve(missing: Any, name: str, block: Block, coef: np.ndarray) -> tuple:
     """Return the transformer of a number or a part of a date, and its weights.
 
     The transformer returns a spline basis, and a one-hot column for each value that
@@ -309,7 +290,7 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
-    missing, period = schema.missing_values(name), 0
+    period, own = 0, coef[:, block.start : block.stop]
     if block.reads == "number":
         exact, places = (_steps(_filled(one)) for one in (np.nan, block.knots[0]))
         cells, knots = np.append(missing, np.nan), block.knots
@@ -357,24 +338,28 @@ def _curve(schema: TableSchema, name: str, block: Block, own: np.ndarray) -> tup
 
 
 def _tables(
-    schema: TableSchema, name: str, block: Block, own: np.ndarray
-) -> dict[str, dict]:
-    """Return the weights of texts, of the words true and false, and of numbers.
+    schema: TableSchema, name: str, blocks: list[Block], coef: np.ndarray
+) -> tuple[list[tuple], np.ndarray]:
+    """Return transformers of texts, of the words true and false, and of numbers.
 
-    They are relative to the weight of "other". Every cell that is neither "other" nor
-    missing is a text, a word or a number. A word is also the number 0 or 1, and a text
-    may spell a number. Their weights are added, so the tables of texts and words have
-    the differences.
+    Each has a kind, steps, and weights that are relative to the weight of an undeclared
+    cell, which is also returned. Every declared cell is a text, a word or a number. A
+    word is also the number 0 or 1, and a text may spell a number. Their weights are
+    added, so the tables of texts and words have the differences.
     """
+    from sklearn.preprocessing import OneHotEncoder
+
+    def absolute(cells: list) -> np.ndarray:
+        read = schema.converted(name, objects(cells))[0]
+        rows = np.hstack([block.encode(read) for block in blocks])
+        return rows @ coef[:, blocks[0].start : blocks[-1].stop].T
 
     def weights(cells: list) -> dict:
-        rows = block.encode(schema.converted(name, objects(cells))[0])
-        found = rows @ own.T - own[:, block.levels.index(OTHER)]
-        return dict(zip(cells, found, strict=True))
+        return dict(zip(cells, absolute(cells) - undeclared, strict=True))
 
+    undeclared = absolute([object()])[0]
     column = schema.columns[name]
-    declared = [*column.values, *schema.missing_values(name)]
-    declared += [*getattr(column, "true", ()), *getattr(column, "false", ())]
+    declared = [*column.cells, *column.gone(schema)]
     numbers = {number(cell) for cell in declared} | {0.0, 1.0}
     for kind in (np.float32, np.float16):  # as columns of these types hold them
         numbers |= {float(kind(one)) for one in numbers}
@@ -385,7 +370,17 @@ def _tables(
     spelt |= {unicodedata.normalize("NFD", text) for text in spelt}
     texts = weights(sorted(text for text in spelt if text.lower() not in words))
     texts = {text: own - codes.get(number(text), 0.0) for text, own in texts.items()}
-    return {
-        kind: {cell: own for cell, own in table.items() if own.any()}
-        for kind, table in (("text", texts), ("word", words), ("code", codes))
-    }
+    found = []
+    for kind, table, steps in (
+        ("text", texts, _words([name])),
+        ("word", words, _words([name], (np.strings.lower, {}))),
+        ("code", codes, [*_numbers([name]), _filled(np.nan)]),
+    ):
+        known = [cell for cell, own in table.items() if own.any()]
+        if known:
+            dtype = float if kind == "code" else object
+            levels = [np.array(known, dtype=dtype)]
+            listed = OneHotEncoder(categories=levels, handle_unknown="ignore")
+            own = np.column_stack([table[cell] for cell in known])
+            found.append((kind, [*steps, listed], own))
+    return found, undeclared

@@ -56,7 +56,7 @@ from skfdp.data.validation import UtilityWarning, check_choice, warn_caller
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
-from skfdp.schema import Ignore, TableSchema
+from skfdp.schema import TableSchema
 from skfdp.solvers.bounds import UNKNOWN, with_public_bounds
 from skfdp.solvers.parameters import (
     nominal_count,
@@ -212,7 +212,7 @@ class Declaration:
 
 def _warn_of_identifier(schema: TableSchema) -> None:
     """Warn if a column whose name looks like an identifier of persons is ignored."""
-    ignored = [n for n, c in schema.columns.items() if isinstance(c, Ignore)]
+    ignored = [n for n, c in schema.columns.items() if not c.is_feature]
     named = [name for name in ignored if _IDENTIFIER.search(name)]
     if named and schema.group is None:
         warn_caller(
@@ -572,7 +572,7 @@ def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) ->
     """Warn of a column with fewer than 20 records per declared level on average."""
     for block in encoder.blocks_:
         n_levels = len(block.levels)
-        if block.reads == "category" and n_levels > max(32, n_records / 20):
+        if block.kind == "categories" and n_levels > max(32, n_records / 20):
             warn_caller(
                 f"column {columns[block.parent]!r} has {n_levels} declared levels for "
                 f"{n_records} records, so few records share a level, which costs "

@@ -7,15 +7,12 @@ columns. A private value does not affect how other values are converted.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import dataclasses
-import datetime
 import fnmatch
-import functools
 import itertools
 import json
-import math
-import numbers
 import os
 import re
 import tomllib
@@ -23,51 +20,44 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from skfdp.data._basis import (
-    MISSING,
-    OTHER,
-    SMOOTH_KNOTS,
-    STANDALONE_KNOTS,
-    Block,
-    CategoriesBlock,
-    LinearBlock,
-    SplineBlock,
-    spread_knots,
-)
+from skfdp.data._basis import Block
 from skfdp.data.arrays import (
     NAMED_TARGET,
-    Column,
     check_names,
     check_table,
     column_labels,
-    distinct,
     exact,
     objects,
     raw_column,
     type_kind,
 )
-from skfdp.data.encoder import DeclaredEncoder
-from skfdp.data.sources import stored_index
-from skfdp.data.target import (
-    MISSING_CELL,
-    NOWHEN,
-    TAKEN_FOR_MISSING,
-    UNDECLARED,
-    Spelling,
-    digits,
-    moment,
-    number,
-    spelling_of,
-    text_of,
+from skfdp.data.column_types import (
+    TYPES,
+    Boolean,
+    Category,
+    Column,
+    Date,
+    Ignore,
+    Label,
+    Number,
+    SchemaError,
+    Unknown,
+    column_of,
+    filled,
+    number_form,
+    pandas_for,
+    unknown_entry,
 )
+from skfdp.data.encoder import DeclaredEncoder
+from skfdp.data.sources import FORMATS, stored_index
+from skfdp.data.target import TAKEN_FOR_MISSING, spelling_of, text_of
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
@@ -81,6 +71,7 @@ from skfdp.privacy.checks import text as checked_text
 __all__ = [
     "Boolean",
     "Category",
+    "Column",
     "Date",
     "Ignore",
     "Label",
@@ -88,365 +79,6 @@ __all__ = [
     "SchemaError",
     "Unknown",
 ]
-
-
-class SchemaError(ValueError):
-    """Error in a declaration or a file; the message holds no private data."""
-
-
-# The types of columns. If a parameter is not declared yet, the schema is a draft, and
-# its `questions` name the parameter.
-
-
-class _Column:
-    """Base class of column types; lists are stored as tuples of Python values."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name in ("missing", "true", "false") and isinstance(value, str):
-                value = [value]
-            value = plain(value)
-            ordered = isinstance(value, Iterable) and not isinstance(
-                value, (str, bytes, Mapping, AbstractSet)
-            )
-            found = tuple(map(plain, value)) if ordered else value
-            object.__setattr__(self, name, found)
-        check_flag("public", self.public)
-        if "public" in vars(self):
-            object.__setattr__(self, "public", bool(self.public))
-
-    public = False
-    missing: Sequence | None = None
-    bounds: tuple = ()
-    #: What the values are, for messages.
-    read_as: ClassVar[str] = ""
-    #: Kinds of stored types that cannot hold such values; see `type_kind`.
-    unreadable: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def question(self) -> str:
-        """Properties that are not declared yet; "" if the declaration is complete."""
-        return "minimum and maximum" if None in self.bounds else ""
-
-    def blocks(self, name: str, place: int, smooth: bool = False) -> list[Block]:
-        """Return the blocks of encoded columns that a raw column becomes.
-
-        If the declaration is not complete, the list is empty. `place` is the position
-        of the raw column among the features. If an estimator smooths the curves
-        (`smooth`), ``knots="auto"`` means more knots.
-        """
-        return [] if self.question else self._blocks(name, place, smooth)
-
-    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
-        return []
-
-
-@dataclasses.dataclass(frozen=True)
-class Number(_Column):
-    """Numeric column with declared bounds.
-
-    Parameters
-    ----------
-    low, high : float, default=None
-        Bounds that are known in advance; values outside are clipped.
-    public : bool, default=False
-        Whether the column may be disclosed.
-    basis : {"spline", "linear"}, default="spline"
-        "spline" is a spline of degree 1: the effect of the column is a piecewise linear
-        curve. "linear" is one column scaled to [0, 1]: the effect is a straight line.
-    knots : "auto", int or list of float, default="auto"
-        Number of knots of the spline, at least 2 (a straight line). The spline has as
-        many columns. A list gives the knots in ascending order, within the bounds.
-        "auto" is 8, or 32 in an estimator, which smooths the curve.
-    spacing : {"auto", "even", "geometric"}, default="auto"
-        Spacing of the knots. "geometric" needs a low bound of 0 or more; with a low
-        bound of 0 the second knot is at high / 128, or higher with few knots. "auto" is
-        "geometric" if the low bound is 0, because most amounts are far below their
-        largest possible value. It is "even" for other bounds, for cyclic columns, and
-        for short scales from 0 to a whole number below 32.
-    cyclic : bool, default=False
-        Whether the upper bound means the same as the lower one, as for an hour in
-        (0, 24).
-    missing : list, default=None
-        Cells of this column that count as missing. None: as the schema declares.
-    """
-
-    read_as = "numbers"
-    unreadable = ("date", "period", "complex", "other")
-
-    low: float | None = None
-    high: float | None = None
-    public: bool = False
-    _: dataclasses.KW_ONLY
-    basis: str = "spline"
-    knots: Any = "auto"
-    spacing: str = "auto"
-    cyclic: bool = False
-    missing: Sequence | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("low", "high"):
-            value = getattr(self, name)
-            if isinstance(value, numbers.Real) and not isinstance(value, bool):
-                object.__setattr__(self, name, float(value))
-
-    @property
-    def bounds(self) -> tuple:  # noqa: D102
-        return self.low, self.high
-
-    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
-        return [_curve(self, name, place, "number", smooth)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Date(_Column):
-    """Column of dates or times with declared bounds.
-
-    Parameters
-    ----------
-    first, last : date or ISO text, default=None
-        First and last day, known in advance.
-    public, missing : default=False, None
-        As for `Number`.
-    format : str, default=None
-        Format of dates in text, as in `strptime`: ``"%d.%m.%Y"``. None: ISO 8601, with
-        or without dashes. Whole numbers are read as their digits, such as 20240131 by
-        ``"%Y%m%d"``. A year of two digits (``%y``) is the one within or nearest to the
-        bounds, which must be less than 100 years apart.
-    hour : bool, default=False
-        Whether to encode the hour of the day, in addition to trend, month and weekday.
-    basis, knots
-        As for `Number`, for the trend over time.
-    """
-
-    read_as = "dates"
-
-    first: Any = None
-    last: Any = None
-    public: bool = False
-    _: dataclasses.KW_ONLY
-    format: str | None = None
-    hour: bool = False
-    basis: str = "spline"
-    knots: Any = "auto"
-    missing: Sequence | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("first", "last"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, text_of(value) or "")
-
-    @property
-    def bounds(self) -> tuple:  # noqa: D102
-        return self.first, self.last
-
-    @property
-    def unreadable(self) -> tuple[str, ...]:
-        """Kinds of stored types that cannot hold such dates."""
-        found = ("boolean", "duration", "time", "complex", "other")
-        of_digits = self.format is not None and _width_of_digits(self.format)
-        return found if of_digits else (*found, "integer", "number")
-
-    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
-        found = [_curve(self, name, place, "date", smooth)]
-        parts = [("month", _MONTHS), ("weekday", _WEEKDAYS)]
-        for part, levels in parts + [("hour", _HOURS)] * bool(self.hour):
-            own, every = f"{name}.{part}", (*levels, MISSING)
-            found.append(CategoriesBlock(own, place, every, reads=part, cyclic=True))
-        return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Category(_Column):
-    """Column of text or codes with a declared list of values.
-
-    Parameters
-    ----------
-    values : list, default=()
-        Possible values, known in advance; other values count as "other". Text is not
-        converted: "01067" stays a code.
-    public, missing : default=False, None
-        As for `Number`.
-    """
-
-    read_as = "categories"
-    unreadable = ("duration", "complex", "other")
-
-    values: Sequence = ()
-    public: bool = False
-    _: dataclasses.KW_ONLY
-    missing: Sequence | None = None
-
-    @property
-    def question(self) -> str:
-        """Properties that are not declared yet; "" if the declaration is complete."""
-        return "" if self.values else "enum"
-
-    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
-        if not isinstance(self.values, tuple):
-            raise SchemaError(
-                f"enum of {name!r} is {shown(self.values)}, but must be a list of "
-                "categories: write enum = ['a', 'b'], for example."
-            )
-        return [_categories(name, place, self.values)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Label(Category):
-    """Outcome of a classifier; parameters as for `Category`.
-
-    Rows with a label that is not listed contribute nothing to a fit.
-    """
-
-    read_as = "labels"
-
-
-@dataclasses.dataclass(frozen=True)
-class Boolean(_Column):
-    """Column with two values, true and false.
-
-    Parameters
-    ----------
-    public, missing : default=False, None
-        As for `Number`.
-    true, false : list, default=()
-        Cells that mean true and cells that mean false, such as ``true=["ja"],
-        false=["nein"]``. By default "true", ``True`` and 1 mean true, and "false",
-        ``False`` and 0 mean false.
-    """
-
-    read_as = "booleans"
-    unreadable = ("date", "period", "duration", "time", "complex", "other")
-    values: ClassVar[tuple] = (False, True)
-
-    public: bool = False
-    _: dataclasses.KW_ONLY
-    true: Sequence = ()
-    false: Sequence = ()
-    missing: Sequence | None = None
-
-    def _blocks(self, name: str, place: int, smooth: bool) -> list[Block]:
-        return [_categories(name, place, self.values)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Ignore(_Column):
-    """Column that is not used."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Unknown(_Column):
-    """Column of a draft whose type is not declared yet."""
-
-    public: bool = False
-
-    @property
-    def question(self) -> str:
-        """Properties that are not declared yet."""
-        return "minimum and maximum, or enum, or type"
-
-
-# Blocks of encoded columns.
-
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_WEEKDAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
-_HOURS = [f"{hour:02}" for hour in range(24)]
-
-
-def _categories(name: str, place: int, values: Sequence) -> Block:
-    spelling = spelling_of(values, f"enum of {name!r}")
-    more = tuple(one for one in (OTHER, MISSING) if one not in spelling.names)
-    levels, meant = (*spelling.names, *more), (*spelling.levels, *more)
-    return CategoriesBlock(
-        name, place, levels, reads="category", spelling=Spelling(meant)
-    )
-
-
-def _curve(column: Any, name: str, place: int, reads: str, smooth: bool) -> Block:
-    """Return the block of a number or a date: a linear spline or a linear term."""
-    low, high = bounds = _on_axis(column.bounds, reads)
-    if not (np.isfinite(bounds).all() and low < high):
-        form = "two finite numbers, the lower one first"
-        if reads == "date":
-            form = "two dates such as '2020-01-31', the earlier one first"
-        raise SchemaError(
-            f"minimum and maximum of {name!r} are {shown(column.bounds)}, but must be "
-            f"{form}."
-        )
-    cyclic = bool(getattr(column, "cyclic", False))
-    check_choice(f"basis of {name!r}", column.basis, ("spline", "linear"))
-    if column.basis == "linear":
-        if cyclic:
-            raise SchemaError(
-                f"{name!r} is cyclic, which is impossible with basis='linear': use "
-                "basis='spline'."
-            )
-        levels = "linear", MISSING
-        return LinearBlock(name, place, levels, reads=reads, knots=bounds)
-    knots, end = _knots(column, name, bounds, reads, cyclic, smooth), None
-    if cyclic:
-        knots, end = knots[:-1], float(knots[-1])
-    levels = (*map(str, range(len(knots))), MISSING)
-    return SplineBlock(
-        name, place, levels, reads=reads, knots=knots, end=end, cyclic=cyclic
-    )
-
-
-def _on_axis(values: Iterable, reads: str) -> np.ndarray:
-    """Return bounds or knots as float64, dates in days; invalid values become NaN."""
-    if reads == "date":
-        return Column(list(values)).read("date")
-    real = [isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values]
-    given = zip(values, real, strict=True)
-    return np.array([v if is_real else np.nan for v, is_real in given], dtype=float)
-
-
-#: Largest number of knots of a column: smoothing takes its square in memory.
-MOST_KNOTS = 1000
-
-
-def _knots(
-    column: Any, name: str, bounds: np.ndarray, reads: str, cyclic: bool, smooth: bool
-) -> np.ndarray:
-    """Return the knots in ascending order; for a cyclic column, with both bounds."""
-    given, (low, high) = column.knots, bounds
-    if isinstance(given, tuple):
-        knots = _on_axis(given, reads)
-        usable = 2 + cyclic <= len(knots) <= MOST_KNOTS
-        if usable and (knots[1:] > knots[:-1]).all():
-            ends = knots[[0, -1]]
-            if (ends == bounds).all() if cyclic else low <= ends[0] and ends[1] <= high:
-                return knots
-        expected = "from the lower to the upper bound"
-        raise SchemaError(
-            f"knots of {name!r} are {shown(given)}, but must be {2 + cyclic} to "
-            f"{MOST_KNOTS} numbers in ascending order "
-            f"{expected if cyclic else 'within the bounds'}."
-        )
-    limits = {"low": 1, "high": MOST_KNOTS + 1, "integral": True}
-    check_number(f"knots of {name!r}", given, also=("auto",), **limits)
-    if isinstance(given, str):
-        given = SMOOTH_KNOTS if smooth else STANDALONE_KNOTS
-    is_date, spacing = reads == "date", getattr(column, "spacing", "auto")
-    check_choice(f"spacing of {name!r}", spacing, ("auto", "even", "geometric"))
-    if spacing == "auto":
-        amount = low == 0 and not is_date and not cyclic
-        # Short scales, such as grades or small counts, have evenly spaced knots.
-        short = high.is_integer() and high < SMOOTH_KNOTS
-        spacing = "geometric" if amount and not short else "even"
-    if spacing == "geometric" and low < 0:
-        raise SchemaError(
-            f"spacing='geometric' of {name!r} needs a minimum of 0 or more: use 'even'."
-        )
-    return spread_knots(low, high, int(given) + cyclic, spacing)
-
-
-_PUBLIC = Unknown(public=True)
-_OUTCOMES = (Label, Boolean, Number, Unknown)
-_KINDS = (Number, Date, Category, Boolean, Ignore, Unknown)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -544,7 +176,13 @@ class TableSchema:
         try:
             self._check_columns()
             self._check_format()
-            self._check_declarations()
+            spelling_of(Unknown().gone(self), "missing")
+            for name, column in self.columns.items():
+                spelling_of(column.gone(self), f"missing of {name!r}")
+                column.check(name, name in self.outcomes)
+            for name in self.outcomes:
+                self._blocks_of(name)
+            self.blocks()
         except SchemaError:
             raise
         except ValueError as error:  # depends on declarations only
@@ -555,23 +193,18 @@ class TableSchema:
             if isinstance(text, str):
                 checked_text("the schema", text)
         for name, column in self.columns.items():
-            if not (isinstance(name, str) and isinstance(column, _KINDS)):
+            if not (isinstance(name, str) and isinstance(column, Column)):
                 raise SchemaError(
                     f"columns[{shown(name)}]={shown(column)} must map a name to a type "
                     "of skfdp.schema, such as Number(17, 90)."
                 )
-            if isinstance(column, Label) and name not in self.outcomes:
-                raise SchemaError(
-                    f"column {name!r} is a Label but not an outcome: add it to "
-                    "outcomes, or declare a Category."
-                )
         for name in self.outcomes:
-            if not isinstance(self.columns.get(name), _OUTCOMES):
+            if not self._type(name).may_be_outcome:
                 raise SchemaError(
                     f"outcomes names {name!r}, which must be a column of type Label, "
                     "Boolean or Number."
                 )
-        if not isinstance(self._type(self.group), Ignore):
+        if self._type(self.group).is_feature:
             raise SchemaError(
                 f"group={self.group!r} is declared as a column, but must not be a "
                 "feature: leave it out of the columns."
@@ -609,23 +242,6 @@ class TableSchema:
                 "'cp1252' or 'utf-16', for example."
             ) from None
 
-    def _check_declarations(self) -> None:
-        """Refuse invalid declarations; incomplete columns are skipped."""
-        spelling_of(self._missing(Unknown()), "missing")
-        for name, column in self.columns.items():
-            spelling_of(self._missing(column), f"missing of {name!r}")
-            if isinstance(column, Boolean):
-                spelling_of([*column.true, *column.false], f"words of {name!r}")
-            if isinstance(column, Label) and len(column.values) == 1:
-                raise SchemaError(
-                    f"label {name!r} lists one value: declare at least two values."
-                )
-            if isinstance(column, Date) and column.format is not None:
-                _check_format_of_dates(name, column)
-        for name in self.outcomes:
-            self.columns[name].blocks(name, 0)
-        self.blocks()
-
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"columns": dict(self.columns)}
 
@@ -661,7 +277,7 @@ class TableSchema:
         return tuple(
             name
             for name, column in self.columns.items()
-            if name not in self.outcomes and not isinstance(column, Ignore)
+            if name not in self.outcomes and column.is_feature
         )
 
     @property
@@ -718,6 +334,10 @@ class TableSchema:
         self._check_complete()
         return DeclaredEncoder(self)
 
+    def _blocks_of(self, name: str, place: int = 0, smooth: bool = False) -> list:
+        column = self.columns[name]
+        return [] if column.question else column.blocks(name, place, smooth)
+
     def blocks(self, smooth: bool = False) -> tuple[Block, ...]:
         """Return the blocks of encoded columns, in the order of the features.
 
@@ -726,7 +346,7 @@ class TableSchema:
         found = [
             block
             for place, name in enumerate(self.features)
-            for block in self.columns[name].blocks(name, place, smooth)
+            for block in self._blocks_of(name, place, smooth)
         ]
         names = [name for block in found for name in block.feature_names]
         for one in [block.name for block in found], names:
@@ -759,14 +379,13 @@ class TableSchema:
         """
         name = self.outcome(target, y)
         column = self.columns[name]
-        is_number = isinstance(column, Number)
         return {
             "public_features": list(self.public) or None,
             "public_target": bool(column.public),
             "target_name": name,
             "max_rows_per_group": self.max_rows_per_group,
-            "target_bounds": column.bounds if is_number else None,
-            "classes": () if is_number else list(column.values),
+            "target_bounds": column.bounds or None,
+            "classes": list(column.values),
         }
 
     def groups(self, table: Any, given: Any = None) -> Any:
@@ -778,27 +397,24 @@ class TableSchema:
         given : array-like or str, default=None
             The `groups` argument of a fit: persons, or the name of their column.
         """
+        by_name = given is None or isinstance(given, str)
         named = given if isinstance(given, str) else self.group
-        if named is None:
-            return given
         names = list(map(str, column_labels(table)))
-        if isinstance(given, str) and named in self.features:
+        if named is None or not (by_name or named in names):
+            return given
+        if named in self.features:
             raise SchemaError(
                 f"groups={named!r} names a feature of the schema: leave this column "
                 "out of the schema."
             )
         if named not in names:
-            if given is None or isinstance(given, str):
-                raise SchemaError(
-                    f"X has no column {named!r} with the person of each row: pass this "
-                    "column in X, or the persons as groups; otherwise the rows of a "
-                    "person would be protected separately."
-                )
-            return given
+            raise SchemaError(
+                f"X has no column {named!r} with the person of each row: pass this "
+                "column in X, or the persons as groups; otherwise the rows of a person "
+                "would be protected separately."
+            )
         own = self.converted(named, raw_column(table, names.index(named)))[0]
-        if given is None or isinstance(given, str):
-            return own
-        if not np.array_equal(np.asarray(given, dtype=object), own):
+        if not (by_name or np.array_equal(np.asarray(given, dtype=object), own)):
             raise SchemaError(
                 f"groups and the column {named!r} of X differ: pass one of them."
             )
@@ -817,8 +433,9 @@ class TableSchema:
             raise SchemaError("y should be a 1d array of labels or real numbers.")
         if isinstance(raw, (list, tuple)):
             raw = objects(raw)
-        if typed and (sentence := self._misfit(name, type_kind(raw))):
-            raise SchemaError(f"y, the {sentence}")
+        for fails, sentence in self._misfits(name, type_kind(raw)) if typed else ():
+            if fails:
+                raise SchemaError(f"y, the {sentence}")
         return self.converted(name, raw)[0]
 
     # Tables.
@@ -862,10 +479,10 @@ class TableSchema:
         if typed:
             source.check_has(self.features)
             for name in self.features:
-                if sentence := self._misfit(name, source.kind(name)):
-                    raise SchemaError(sentence)
-            for sentence in self._odd_types(source, self.features):
-                warn_caller(sentence, UtilityWarning)
+                for fails, sentence in self._misfits(name, source.kind(name)):
+                    if fails:
+                        raise SchemaError(sentence)
+                    warn_caller(sentence, UtilityWarning)
         return self._typed(source, self.features, coded)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
@@ -901,76 +518,14 @@ class TableSchema:
     def _type(self, name: str) -> Any:
         return self.columns.get(name, Ignore())
 
-    def _missing(self, column: Any) -> list:
-        given = self.missing if column.missing is None else column.missing
-        return [value for value in given if value != ""]
-
-    def missing_values(self, name: str) -> Any:
-        """Return the declared missing cells of a column, converted like its values."""
-        column = self._type(name)
-        gone = self._missing(column)
-        if not isinstance(column, (Number, Date)):
-            return gone
-        found = _read(self, column, objects(gone))
-        return found[~np.isnan(found)]
-
     def converted(
         self, name: str, raw: Any, coded: bool = False
     ) -> tuple[Any, np.ndarray]:
-        """Return converted values of a column, and a mask of the unreadable cells.
+        """Return the typed cells of a column, and a mask; see `Column.read`.
 
-        For the group column the mask marks the missing cells. With `coded`, the values
-        of a column of text are a pandas Categorical.
+        For the group column the mask marks the missing cells.
         """
-        column = self._type(name)
-        if not isinstance(column, (Number, Date)) and (found := distinct(raw)):
-            known, places = found
-            values, lost = self.converted(name, known)
-            if coded and {type(value) for value in values} == {str, type(None)}:
-                there = np.array([value is not None for value in values])
-                codes = np.where(there, np.cumsum(there) - 1, -1)[places]
-                # Objects, because pandas may fail to store a text that is not UTF-8.
-                texts = pandas_for().Index(values[there], dtype=object)
-                kind = pandas_for().CategoricalDtype(texts)
-                values = pandas_for().Categorical.from_codes(codes, dtype=kind)
-                return values, lost[places]
-            return values[places], lost[places]
-        gone = self._missing(column)
-        if isinstance(column, (Number, Date)):
-            found = _read(self, column, raw)
-            lost = np.isnan(found)
-            if lost.any():
-                lost[lost] = _places(gone, exact(raw)[lost]) == UNDECLARED
-            if gone:
-                also = np.isin(found, self.missing_values(name))
-                found[also] = NOWHEN if isinstance(column, Date) else np.nan
-            return found, lost
-        cells = objects(exact(raw))
-        absent = np.full(len(cells), UNDECLARED)
-        if gone or isinstance(column, Ignore):
-            absent = _places(gone, cells)
-        if isinstance(column, Ignore):  # the group column: strip spaces around names
-            cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
-            cells[absent != UNDECLARED] = None
-            return cells, absent != UNDECLARED
-        if isinstance(column, Boolean):
-            false, true = column.false or (False,), column.true or (True,)
-            places = _places([*false, *true], cells)
-            cells = objects(
-                cell
-                if place < 0 or isinstance(cell, (bool, np.bool_))
-                else bool(place >= len(false))
-                for cell, place in zip(cells, places, strict=True)
-            )
-        levels = column.values
-        places = _places(levels, cells)
-        places[absent >= 0] = MISSING_CELL
-        lost = places == UNDECLARED
-        if name in self.outcomes:
-            known = objects([*levels, None])[np.maximum(places, UNDECLARED)]
-            return pandas_for().array(known, dtype=_dtype(levels)), lost
-        cells[places == MISSING_CELL] = None
-        return cells, lost
+        return self._type(name).read(raw, self, name in self.outcomes, coded)
 
     def unread(self, table: Any) -> dict[str, np.ndarray]:
         """Return masks of the values that do not fit the declaration, by column.
@@ -979,10 +534,7 @@ class TableSchema:
         The masks depend on private values, so printing a mask discloses private data.
         """
         source = OpenTable.of(table, self)
-        return self._unread(source, source.names)
-
-    def _unread(self, source: OpenTable, names: Iterable[str]) -> dict[str, np.ndarray]:
-        read = [name for name in names if self._type(name).read_as]
+        read = [name for name in source.names if self._type(name).read_as]
         return {n: self.converted(n, raw)[1] for n, raw in source.columns(read).items()}
 
     def check(self, table: Any) -> list[str]:
@@ -1002,11 +554,12 @@ class TableSchema:
             source.check_has(self._named)
         except SchemaError as error:
             found.append(str(error))
-        kinds = {name: source.kind(name) for name in source.names}
-        misfits = [self._misfit(name, kind) for name, kind in kinds.items()]
-        found += [sentence for sentence in misfits if sentence]
-        found += self._odd_types(source, source.names)
-        public = [name for name in source.names if self._type(name).public]
+        for name in source.names:
+            misfits = self._misfits(name, source.kind(name))
+            found += [sentence for _, sentence in misfits]
+        public = [
+            n for n in source.names if self._type(n).public and self._type(n).read_as
+        ]
         if self.decimal is not None:
             for name, raw in source.columns(public).items():
                 lost = self.converted(name, raw)[1]
@@ -1014,33 +567,26 @@ class TableSchema:
                     found.append(self._count(name, raw, lost))
         return found
 
-    def _misfit(self, name: str, kind: str) -> str | None:
-        """Return why a column's type cannot hold its categories; None if it can.
+    def _misfits(self, name: str, kind: str) -> Iterator[tuple[bool, str]]:
+        """Yield why a stored type does not fit, and whether it fits no declared level.
 
         `kind` is that of `type_kind`.
         """
-        column = self._type(name)
-        if not isinstance(column, (Category, Boolean)):
-            return None
-        if isinstance(column, Boolean) and kind == "boolean":
-            return None
-        words = [*getattr(column, "true", ()), *getattr(column, "false", ())]
-        why = spelling_of(words or column.values, "missing").misfit(kind)
-        if why is None:
-            return None
-        return (
-            f"{_held(name, column, kind)}: {why}; read the column as text, or declare "
-            "the numbers that it holds."
+        column, hint = self._type(name), ""
+        held = (
+            f"column {name!r} is declared as {column.read_as}, but its stored type "
+            f"holds {_HOLDS.get(kind, f'{kind}s')}"
         )
-
-    def _odd_types(self, source: OpenTable, names: Iterable[str]) -> Iterator[str]:
-        for name in names:
-            column, kind = self._type(name), source.kind(name)
-            if kind in column.unreadable:
-                text = _held(name, column, kind)
-                if isinstance(column, Date) and kind in ("integer", "number"):
-                    text += ": declare format='%Y%m%d' if 20240131 is a date"
-                yield f"{text}."
+        if (why := column.misfit(kind)) is not None:
+            yield (
+                True,
+                f"{held}: {why}; read the column as text, or declare the numbers that "
+                "it holds.",
+            )
+        if kind in column.unreadable:
+            if column.axis == "date" and kind in ("integer", "number"):
+                hint = ": declare format='%Y%m%d' if 20240131 is a date"
+            yield False, f"{held}{hint}."
 
     def _count(self, name: str, raw: Any, lost: np.ndarray) -> str:
         return (
@@ -1089,8 +635,8 @@ class TableSchema:
             refused, because it may be a record, if a word begins with a digit or has
             four digits, a name is repeated, or most are empty.
         """
-        given = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
-        given = {name: value for name, value in given.items() if value is not None}
+        form = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
+        given = {name: value for name, value in form.items() if value is not None}
         if _is_csv(table):
             given = _proposed_dialect(table, given)
         source = OpenTable.of(table, cls({}, **given))
@@ -1131,16 +677,14 @@ class TableSchema:
             A file written by `save`, or a ``tableschema.json`` of the Frictionless
             standard.
         """
+        kind = "JSON" if _suffix(path) == ".json" else "TOML"
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
-            found = (json if _is_json(path) else tomllib).loads(text)
+            found = (json if kind == "JSON" else tomllib).loads(text)
         except OSError as error:
             raise SchemaError(f"cannot read {str(path)!r}: {error.strerror}.") from None
         except (ValueError, RecursionError) as error:
-            raise SchemaError(
-                f"{str(path)!r} is not a {'JSON' if _is_json(path) else 'TOML'} file: "
-                f"{error}."
-            ) from None
+            raise SchemaError(f"{str(path)!r} is not a {kind} file: {error}.") from None
         return _from_properties(found, str(path))
 
     def save(self, path: str | os.PathLike) -> None:
@@ -1150,15 +694,6 @@ class TableSchema:
     def to_toml(self) -> str:
         """Return the schema as TOML text, as written by `save`."""
         return "\n".join(_toml_lines(self)) + "\n"
-
-
-def pandas_for(use: str = "a table with a schema") -> Any:
-    """Return pandas, which `use` needs, or raise ImportError."""
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(f"{use} needs pandas: pip install pandas.") from None
-    return pandas
 
 
 def _names(parameter: str, given: Any) -> tuple[str, ...]:
@@ -1190,135 +725,15 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
 # Reading single values.
 
 _THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
-_HOLDS = {"other": "neither numbers nor dates nor text"}
-_HOLDS |= {"complex": "complex numbers"}
-
-
-def _held(name: str, column: Any, kind: str) -> str:
-    held = _HOLDS.get(kind, f"{kind}s")
-    return (
-        f"column {name!r} is declared as {column.read_as}, but its stored type holds "
-        f"{held}"
-    )
-
-
-def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
-    return spelling_of(levels, "missing").places(cells)
-
-
-def _dtype(levels: Sequence) -> Any:
-    """Return the dtype of an outcome from its declared labels."""
-    kinds = {type(level) for level in levels}
-    if kinds == {int}:
-        fitting = np.result_type(*map(np.min_scalar_type, levels), np.int64)
-        return {"i": "Int64", "u": "UInt64"}.get(fitting.kind, object)
-    return "boolean" if kinds == {bool} else object
-
-
-def _read(schema: TableSchema, column: Any, raw: Any) -> np.ndarray:
-    """Convert a raw column to float64, or to datetime64 for a `Date`."""
-    if isinstance(column, Date):
-        return _moments(raw, column)
-    decimal, thousands = schema.decimal or ".", schema.thousands or ""
-    form = _form(decimal, thousands) if (decimal, thousands) != (".", "") else None
-
-    def read(cell: Any) -> float:
-        if form is None or not isinstance(cell, str):
-            return number(cell)
-        if not form.fullmatch(cell.strip()):
-            return math.nan
-        return number(cell.replace(thousands or " ", "").replace(decimal, "."))
-
-    return Column(raw, number=read).read("number")
-
-
-def _form(decimal: str, thousands: str) -> re.Pattern:
-    """Return the regular expression of a number with these separators."""
-    mark = re.escape(decimal)
-    grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+" if thousands else ""
-    whole = rf"(?:{grouped}|\d+)" if grouped else r"\d+"
-    return re.compile(
-        rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", re.ASCII
-    )
-
-
-def _moments(raw: Any, column: Date) -> np.ndarray:
-    form, first = column.format, _first_year(column)
-    width = 0 if form is None else _width_of_digits(form)
-
-    def read(text: str) -> Any:
-        text = (digits(text, width) or text) if width else text
-        found = datetime.datetime.strptime(text, form)
-        if first is None:
-            return found
-        return found.replace(year=first + (found.year - first) % 100)
-
-    cell = functools.partial(moment, read=None if form is None else read)
-    return Column(raw, moment=cell).moments.copy()
-
-
-#: A date whose text shows the length and the order of a format.
-_EXAMPLE = datetime.datetime(2000, 12, 31, 23, 59, 59, 999_999, datetime.UTC)
-
-
-def _width_of_digits(form: str) -> int:
-    """Return the length of a date in a format of digits alone, such as "%Y%m%d"; or 0.
-
-    A file reader may take such dates for numbers, and drop leading zeros.
-    """
-    text = _EXAMPLE.strftime(form)
-    return len(text) if text.isdecimal() else 0
-
-
-def _parts(form: str) -> set[str]:
-    """Return the letters of a format, such as "d", "m" and "Y"."""
-    return set(re.findall("%(.)", form.replace("%%", "")))
-
-
-def _first_year(column: Date) -> int | None:
-    """Return the first of the 100 years of two-digit years; None for other formats.
-
-    The bounds are in the middle of these years, so that a date just outside of them is
-    clipped to the nearer bound.
-    """
-    if not _parts(column.format or "") & {"y", "x"}:
-        return None
-    bounds = np.array([moment(text) for text in column.bounds])
-    if np.isnat(bounds).any():
-        return None
-    first, last = (bounds.astype("datetime64[Y]").astype(int) + 1970).tolist()
-    return first - max(0, 99 - (last - first)) // 2
-
-
-def _check_format_of_dates(name: str, column: Date) -> None:
-    """Refuse a format that cannot be read, or from which a year does not follow."""
-    form, example = column.format, "such as '%d.%m.%Y'"
-    known = isinstance(form, str) and "%" in form
-    if known and not _parts(form) & {*"YGcyx"}:
-        raise SchemaError(f"format={shown(form)} of {name!r} needs a year, {example}.")
-    try:
-        datetime.datetime.strptime(_EXAMPLE.strftime(form), form) if known else None
-    except (ValueError, re.error):
-        known = False
-    if not known:
-        raise SchemaError(
-            f"format={shown(form)} of {name!r} must be a strptime format, {example}."
-        )
-    first = _first_year(column)
-    if first is not None and moment(column.last) >= np.datetime64(f"{first + 100:04}"):
-        raise SchemaError(
-            f"format={shown(form)} of {name!r} has years of two digits, but its bounds "
-            f"{column.first} and {column.last} are not within 100 years: declare "
-            "narrower bounds, or write years of four digits."
-        )
+_HOLDS = {"other": "neither numbers nor dates nor text", "complex": "complex numbers"}
 
 
 # Files and frames: names, stored types, and selected columns.
 
-_ARROW = (".parquet", ".pq", ".arrow", ".feather")
 #: The column type that a draft proposes for each kind of stored type.
 _OF_KINDS: dict[str, type] = {
     **{"boolean": Boolean, "date": Date, "period": Date, "other": Ignore},
+    "text": Category,
     **dict.fromkeys(("integer", "number", "duration", "time"), Number),
 }
 #: First bytes of files that are not CSV, and what to do.
@@ -1344,11 +759,7 @@ def _suffix(path: str | os.PathLike) -> str:
 
 
 def _is_csv(table: Any) -> bool:
-    return isinstance(table, (str, os.PathLike)) and _suffix(table) not in _ARROW
-
-
-def _is_json(path: str | os.PathLike) -> bool:
-    return _suffix(path) == ".json"
+    return isinstance(table, (str, os.PathLike)) and _suffix(table) not in FORMATS
 
 
 class OpenTable:
@@ -1357,8 +768,6 @@ class OpenTable:
     Attributes
     ----------
     names : list of str
-    cells : tuple of str
-        The cells of the first line of a CSV file; empty for other tables.
     nameless : list of str
         Names that pandas gave to the columns of a CSV file that have no name.
     index : Index or None
@@ -1367,6 +776,7 @@ class OpenTable:
 
     def __init__(self, table: Any, schema: TableSchema):
         self._table, self._schema = table, schema
+        self._is_csv = _is_csv(table)
         self._is_path = isinstance(table, (str, os.PathLike))
         if (
             self._is_path
@@ -1377,23 +787,20 @@ class OpenTable:
                 f"{str(table)!r} is a pipe or a device, and a table is read several "
                 "times: write the table to a file first."
             )
-        self.cells: tuple[str, ...] = ()
         self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
-        if _is_csv(table):
+        if self._is_csv:
             _first_bytes(table)
-            self._types = _raw_csv(schema, table, nrows=0)
             # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
-            line = _raw_csv(schema, table, nrows=1, header=None).iloc[0]
-            self.cells = tuple(str(cell).strip() for cell in line)
+            self._types = _raw_csv(schema, table, nrows=0)
         elif self._is_path:
             self._types = _arrow(table, [])
         else:
             self._types = check_table(table)
         check_names(self._types)
         self.names = list(map(str, column_labels(self._types)))
-        both = zip(self.names, self.cells, strict=False)
-        self.nameless = [name for name, cell in both if not cell]
-        if self.cells and any(_MARK in name or "\0" in name for name in self.names):
+        unnamed = filter(re.compile(r"Unnamed: \d+$").match, self.names)
+        self.nameless = [*unnamed] if self._is_csv else []
+        if self._is_csv and any(_MARK in name or "\0" in name for name in self.names):
             raise _not_decoded(schema, table, "its first line")
 
     @classmethod
@@ -1410,14 +817,14 @@ class OpenTable:
         """Return raw columns, which are not converted, by name."""
         names = list(names)
         rows, labels = self._types, self.names
-        if names and self.cells:
+        if names and self._is_csv:
             rows = self._texts
         elif names and self._is_path:
             rows, labels = _arrow(self._table, names), names
         found = {name: raw_column(rows, labels.index(name)) for name in names}
-        for name, texts in found.items() if self.cells else ():
-            column = self._schema.columns.get(name, _PUBLIC)
-            if column.public and any(_MARK in text for text in texts.unique()):
+        for name, texts in found.items() if self._is_csv else ():
+            is_public = getattr(self._schema.columns.get(name), "public", True)
+            if is_public and any(_MARK in text for text in texts.unique()):
                 raise _not_decoded(self._schema, self._table, f"its column {name!r}")
         return found
 
@@ -1426,15 +833,9 @@ class OpenTable:
         return type_kind(raw_column(self._types, self.names.index(name)))
 
     def type_of(self, name: str, outcome: bool) -> Any:
-        """Return the column type that a draft proposes for a private column.
-
-        The type depends on the stored type, and on whether the column is an outcome.
-        """
+        """Return the type that a draft proposes for the stored type of a column."""
         kind = self.kind(name)
-        raw = raw_column(self._types, self.names.index(name))
-        stored = str(getattr(raw, "dtype", getattr(raw, "type", ""))).lower()
-        is_text = re.match("str|large_string|string|categor|dictionary|enum", stored)
-        found = _OF_KINDS.get(kind, Category if is_text else Unknown)
+        found = _OF_KINDS.get(kind, Unknown)
         if outcome:  # whole numbers may be labels or numbers
             others = {Category: Label, Date: Unknown, Ignore: Unknown}
             found = Unknown if kind == "integer" else others.get(found, found)
@@ -1450,7 +851,7 @@ class OpenTable:
         hint = "check the spelling, or pass a table with all columns"
         if close:
             hint = f"rename the column that differs from {close[0]!r} in case"
-        place = repr(str(self._table)) if self.cells else "the table"
+        place = repr(str(self._table)) if self._is_csv else "the table"
         raise SchemaError(
             f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
             f": {hint}."
@@ -1461,9 +862,12 @@ class OpenTable:
 
         The message does not quote the line.
         """
-        names = [_plain(cell) for cell in self.cells if cell]
-        is_odd = any(map(_NO_NAME.search, names)) or len({*names}) < len(names)
-        if not confirmed and (is_odd or 2 * len(names) < len(self.cells)):
+        if confirmed or not self._is_csv:
+            return
+        names = [_plain(name) for name in self.names if name not in self.nameless]
+        # The second of two equal names ends in ".1".
+        is_odd = self.names[0] == "sep=" or any(map(_NO_NAME.search, names))
+        if is_odd or 2 * len(names) < len(self.names):
             raise SchemaError(
                 f"the first line of {str(self._table)!r} does not look like names: a "
                 "word begins with a digit or has four, a name is repeated, or most are "
@@ -1478,29 +882,24 @@ def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
     If `names` is empty, return a table that has all columns but no rows.
     """
     try:
-        from pyarrow import ipc, parquet
+        from pyarrow import dataset
     except ImportError:
         raise SchemaError(
             f"{str(path)!r} needs pyarrow: pip install 'skfdp[parquet]'."
         ) from None
-    is_parquet = _suffix(path) in (".parquet", ".pq")
+    kind = FORMATS[_suffix(path)]
     try:
-        if is_parquet and names:
-            return parquet.read_table(path, columns=list(names))
-        if is_parquet:
-            kept = parquet.read_schema(path)
-        else:
-            with ipc.open_file(os.fspath(path)) as file:
-                if names:
-                    return file.read_all().select(names)
-                kept = file.schema
-        return kept.empty_table().drop_columns([*stored_index(kept)])
+        with open(path, "rb"):  # no folder, whose files may have another order
+            found = dataset.dataset(path, format=kind)
+        if names:
+            return found.to_table(columns=list(names))
+        return found.schema.empty_table().drop_columns([*stored_index(found.schema)])
     except MemoryError:
         raise
     except Exception as error:  # may quote a cell, so do not attach it as context
-        found = error.strerror if isinstance(error, OSError) else None
-    kind = "a Parquet" if is_parquet else "an Arrow"
-    problem = found or f"it is damaged, or not {kind} file"
+        problem = error.strerror if isinstance(error, OSError) else None
+    called = "a Parquet" if kind == "parquet" else "an Arrow"
+    problem = problem or f"it is damaged, or not {called} file"
     raise SchemaError(f"cannot read {str(path)!r}: {problem}.")
 
 
@@ -1600,12 +999,12 @@ _MARKS: tuple[tuple[str, str | None], ...] = (
     *((".", "'"), (",", "'"), (".", "’"), (".", "\xa0"), (",", "\xa0")),
     (",", "\u202f"),
 )
-_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y")
-_DAYS += ("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y")
-_FORMATS = (
-    None,
-    *(day + clock for clock in ("", " %H:%M", " %H:%M:%S") for day in _DAYS),
+_DAYS = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y"),
 )
+_CLOCKS = "", " %H:%M", " %H:%M:%S"
+_FORMATS = None, *(day + clock for clock in _CLOCKS for day in _DAYS)
 
 
 def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
@@ -1616,16 +1015,9 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
     wide = _first_bytes(path).startswith((b"\xff\xfe", b"\xfe\xff"))
     found = {"encoding": "utf-16" if wide else "utf-8", "skip_lines": 0} | given
     whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
-
     options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
-    first = str(_raw_csv(whole, path, **options).iat[0, 0])
-    named = re.fullmatch(r"sep=(.)[;,\t]*", first)
-    if named and "skip_lines" not in given:  # a line that Excel writes: sep=;
-        found["skip_lines"] = 1
-        return {"delimiter": named[1]} | found
-    outside = re.sub(r'"[^"]*"', "", first)
-    often = max(_DELIMITERS, key=lambda mark: outside.count(mark))
-    return {"delimiter": often} | found
+    outside = re.sub('"[^"]*"', "", str(_raw_csv(whole, path, **options).iat[0, 0]))
+    return {"delimiter": max(_DELIMITERS, key=outside.count)} | found
 
 
 def _proposed_marks(
@@ -1636,7 +1028,7 @@ def _proposed_marks(
     If the separators are not clear, both are None. "3.667" alone is not clear, for
     example, because it can be two different numbers.
     """
-    forms = {marks: _form(marks[0], marks[1] or "") for marks in _MARKS}
+    forms = {marks: number_form(marks[0], marks[1] or "") for marks in _MARKS}
     possible = list(_MARKS)
     for cells in columns:
         texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {""}
@@ -1647,8 +1039,8 @@ def _proposed_marks(
     # Files with semicolons usually, but not always, have decimal commas.
     if (".", None) in possible and delimiter != ";":
         return ".", None
-    decimals = {decimal for decimal, _ in possible}
-    return possible[0] if len(decimals) == 1 else (None, None)
+    clear = len({decimal for decimal, _ in possible}) == 1
+    return possible[0] if clear else (None, None)
 
 
 def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
@@ -1658,7 +1050,7 @@ def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     """
     texts = sorted({text_of(cell) for cell in cells.tolist()} - {None})
     found = _public_column(schema, name, cells)
-    if isinstance(found, Boolean) or (isinstance(found, Number) and len(texts) > 2):
+    if found.may_be_outcome and (found.values or len(texts) > 2):
         return found
     whole = all(re.fullmatch("0|-?[1-9][0-9]{0,14}", text) for text in texts)
     values = [int(text) for text in texts] if whole else texts
@@ -1689,7 +1081,7 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if {*distinct} <= {"True", "False"}:
         return Boolean(public=True)
     values = cells[there]
-    dated = _public_dates(values, distinct, warn)
+    dated = _public_dates(schema, values, distinct, warn)
     if dated is not None:
         return dated
     written = [text for text in distinct if _NUMERIC.fullmatch(text)]
@@ -1697,7 +1089,7 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     if schema.decimal is None and marked and 2 * len(written) > len(distinct):
         warn("its decimal separator is not clear: pass decimal=... ('.' or ',').")
         return Number(public=True)
-    read = _read(schema, Number(), values)
+    read = Number().points(values, schema)
     known = read[~np.isnan(read)]
     few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)
     mostly = len(known) == len(values) or (not few and 2 * len(known) > len(values))
@@ -1717,12 +1109,6 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
         return Number(low, high if high > low else low + max(1, abs(low)), True)
     if codes:
         warn("some values look like codes, so the column is read as text.")
-    foreign = {*written} & {text_of(cell) for cell in values[np.isnan(read)].tolist()}
-    if foreign and not codes:
-        warn(
-            f"{len(foreign)} values look like numbers or dates but cannot be read: "
-            "check decimal, thousands, and the format of dates."
-        )
     if few:
         words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
         if words:
@@ -1736,7 +1122,10 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
 
 
 def _public_dates(
-    values: np.ndarray, distinct: Sequence[str], warn: Callable[[str], None]
+    schema: TableSchema,
+    values: np.ndarray,
+    distinct: Sequence[str],
+    warn: Callable[[str], None],
 ) -> Date | None:
     """Infer the declaration of a public column of dates; None if no format fits.
 
@@ -1748,9 +1137,9 @@ def _public_dates(
     forms = _FORMATS if values.dtype.kind == "O" else (None,)
     # First try the formats on a few values, because the column may be long.
     columns = {form: Date(format=form) for form in forms}
-    few = {form: _moments(distinct[:20], one) for form, one in columns.items()}
+    few = {f: one.points(distinct[:20], schema) for f, one in columns.items()}
     forms = [form for form in forms if not np.isnat(few[form]).any()]
-    read = [(form, _moments(values, columns[form])) for form in forms]
+    read = [(form, columns[form].points(values, schema)) for form in forms]
     fits = [(form, days) for form, days in read if not np.isnat(days).any()]
     if not fits:
         return None
@@ -1785,24 +1174,11 @@ _SETTINGS = {
     "encoding": ("encoding", ""),
     "declaredBy": ("declared_by", ""),
     "privateCountsSeen": ("counts_seen", ""),
+    "delimiter": ("delimiter", ""),  # this and the next are of the dialect
+    "headerRows": ("skip_lines", ""),
 }
 #: Settings that a file contains only if they have a value.
 _RARE = ("maxRowsPerGroup", "declaredBy", "privateCountsSeen")
-_TYPES: dict[str, type] = {
-    **{"number": Number, "integer": Number, "year": Number, "boolean": Boolean},
-    **{"date": Date, "datetime": Date, "string": Category, "any": Unknown},
-    "ignore": Ignore,
-}
-_WRITTEN = {Number: "number", Boolean: "boolean", Date: "date", Ignore: "ignore"}
-#: Properties of a field, and the parameter of the column type for each.
-_FIELD = {
-    **{"public": "public", "basis": "basis", "knots": "knots", "spacing": "spacing"},
-    **{"cyclic": "cyclic", "format": "format", "missingValues": "missing"},
-    **{"trueValues": "true", "falseValues": "false"},
-}
-#: Properties and constraints that do not affect reading.
-_NOT_READ = {"name", "title", "description", "example", "rdfType", "required", "unique"}
-_NOT_READ |= {"pattern", "minLength", "maxLength"}
 
 
 def _toml_lines(schema: TableSchema) -> Iterator[str]:
@@ -1811,38 +1187,37 @@ def _toml_lines(schema: TableSchema) -> Iterator[str]:
         value = getattr(schema, name)
         if key in _RARE and not value:
             continue
+        if key == "delimiter":
+            yield "\n[dialect]"
+        value = [value + 1] if key == "headerRows" else value
         text = f"{key} = {_toml(value)}"
         yield f"{text}  # {comment}" if comment and not value else text
-    yield "\n[dialect]"
-    yield f"delimiter = {_toml(schema.delimiter)}"
-    yield f"headerRows = [{schema.skip_lines + 1}]"
     yield "\n[fields]"
-    for name, column in schema.columns.items():
+    for name in schema.columns:
         key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
-        yield f"{key} = {_toml(_properties(column))}"
+        yield f"{key} = {_entry(schema, name)}"
 
 
-def _properties(column: Any) -> dict[str, Any]:
-    """Return the declaration of a column as a field of the Frictionless standard."""
-    usual, stated = type(column)(), _WRITTEN.get(type(column))
-    limits: dict[str, Any] = {}
-    if isinstance(column, (Number, Date, Unknown)):
-        ends = column.bounds or (None, None)
-        for key, end in zip(("minimum", "maximum"), ends, strict=True):
-            is_whole = isinstance(end, float) and end.is_integer() and abs(end) < 1e15
-            limits[key] = int(end) if is_whole else end
-    if isinstance(column, (Category, Unknown)):
-        limits["enum"] = getattr(column, "values", ())
-        if isinstance(column, Category) and not column.values:
-            stated = "string"
-    if getattr(column, "hour", False):
-        stated = "datetime"
-    found = {"type": stated, "constraints": limits}
-    found = {key: value for key, value in found.items() if value}
-    for key, name in _FIELD.items():
-        if getattr(column, name, None) != getattr(usual, name, None):
-            found[key] = getattr(column, name)
-    return found
+def _entry(schema: TableSchema, name: str) -> str:
+    """Return a column as TOML; refuse one that would be read as another."""
+    column = schema.columns[name]
+    kind = type(column)
+    if TYPES.get(column.type) is not kind:
+        raise SchemaError(
+            f"column {name!r} is of the type {kind.__name__}, which has no name in "
+            f"files: declare class {kind.__name__}(..., type='a name')."
+        )
+    text = _toml(column.properties())
+    if kind.__module__ == __name__:
+        return text
+    with contextlib.suppress(Exception):  # a user's type, with any fields
+        entry = tomllib.loads(f"entry = {text}")["entry"]
+        if column_of(entry, name in schema.outcomes, "", True) == column:
+            return text
+    raise SchemaError(
+        f"column {name!r} has fields that a file cannot hold: use text, numbers, "
+        "booleans, and lists of these."
+    )
 
 
 def _toml(value: Any) -> str:
@@ -1853,8 +1228,8 @@ def _toml(value: Any) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float):
         return repr(value)
-    value = "" if value is None else value
-    text = json.dumps(value, ensure_ascii=False, default=text_of)  # dates and bytes
+    text = "" if value is None else value
+    text = json.dumps(text, ensure_ascii=False, default=text_of)  # dates and bytes
     return text.replace("\x7f", "\\u007f")
 
 
@@ -1863,20 +1238,14 @@ def _from_properties(found: Any, path: str) -> TableSchema:
 
     Unknown entries are refused in a TOML file, and ignored in a JSON file.
     """
-    own = not _is_json(path)
+    own = _suffix(path) != ".json"
     try:
         given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
         fields = found.pop("fields")
         if isinstance(fields, list):
             fields = {field["name"]: field for field in fields}
         if own:
-            dialect = {"delimiter": ",", "headerRows": [1]} | found.pop("dialect", {})
-            given["delimiter"] = dialect.pop("delimiter")
-            (line,) = dialect.pop("headerRows")
-            check_number("headerRows", line, integral=True)
-            given["skip_lines"] = line - 1
-            for key in dialect:
-                raise _unknown(f"dialect in {path!r}", key, ("delimiter", "headerRows"))
+            found |= found.pop("dialect", {})
         else:  # the standard has these marks in each field
             for key in ("decimalChar", "groupChar"):
                 marks = {field[key] for field in fields.values() if key in field}
@@ -1888,12 +1257,16 @@ def _from_properties(found: Any, path: str) -> TableSchema:
                 found |= dict.fromkeys([key] * len(marks), *marks)
         for key, value in found.items():
             if own and key not in _SETTINGS:
-                raise _unknown(path, key, (*_SETTINGS, "dialect", "fields"))
-            if key in _SETTINGS and (_filled({key: value}) or key == "decimalChar"):
+                raise unknown_entry(path, key, (*_SETTINGS, "dialect", "fields"))
+            if key == "headerRows":
+                (line,) = value
+                check_number(key, line, integral=True)
+                value = line - 1
+            if key in _SETTINGS and (filled({key: value}) or key == "decimalChar"):
                 given[_SETTINGS[key][0]] = value
         outcomes = given.get("outcomes", ())
         columns = {
-            name: _column(entry, name in outcomes, f"{name!r} in {path!r}", own)
+            name: column_of(entry, name in outcomes, f"{name!r} in {path!r}", own)
             for name, entry in fields.items()
         }
         return TableSchema(columns, **given)
@@ -1904,61 +1277,3 @@ def _from_properties(found: Any, path: str) -> TableSchema:
             f"{path!r} is not a schema of one table, or has a value of a wrong type: "
             f"{str(error).rstrip('.')}."
         ) from None
-
-
-def _unknown(place: str, key: str, known: Iterable[str]) -> SchemaError:
-    return SchemaError(
-        f"{place} has the unknown entry {key!r}: use one of {', '.join(known)}."
-    )
-
-
-def _column(entry: Any, outcome: bool, place: str, own: bool) -> Any:
-    """Return the column type of a field of the Frictionless standard."""
-    entry = _filled(entry)
-    limits = _filled(entry.pop("constraints", {}))
-    stated = entry.pop("type", None)
-    if stated is None:
-        low = limits.get("minimum")
-        by_low = "number" if isinstance(low, (int, float)) else "date"
-        stated = "string" if "enum" in limits else "any" if low is None else by_low
-    if own and stated not in _TYPES:
-        raise _unknown(f"type of {place}", stated, _TYPES)
-    kind = _TYPES.get(stated, Unknown)
-    if "enum" in limits and kind in (Number, Unknown):
-        kind = Category
-    if outcome and kind is Category:
-        kind = Label
-    takes = ("minimum", "maximum") if kind in (Number, Date) else ()
-    takes = ("enum",) * ("enum" in limits) if issubclass(kind, Category) else takes
-    if own and limits.keys() - {*takes} - _NOT_READ:
-        raise SchemaError(
-            f"constraints of {place} do not fit its type {stated}: change one of them."
-        )
-    args = [limits.get(key) for key in takes]
-    if stated in ("number", "integer", "year"):  # the standard allows numbers in text
-        args = _as_numbers(args)
-    if entry.get("format") == "any":
-        raise SchemaError(
-            f"format = 'any' of {place} is ambiguous: declare a format, such as "
-            "'%d.%m.%Y'."
-        )
-    known = {field.name for field in dataclasses.fields(kind)}
-    found = {"hour": True} if stated == "datetime" else {}
-    for key, value in entry.items():
-        if _FIELD.get(key) in known and value != "default":
-            found[_FIELD[key]] = value
-        elif own and key not in _NOT_READ:
-            listed = [key for key, name in _FIELD.items() if name in known]
-            raise _unknown(place, key, ("type", "constraints", *listed))
-    return kind(*args, **found)
-
-
-def _filled(entry: Mapping) -> dict[str, Any]:
-    none = "missingValues", []  # states that no word counts as missing
-    return {k: v for k, v in entry.items() if v not in ("", [], None) or (k, v) == none}
-
-
-def _as_numbers(value: Any) -> Any:
-    if isinstance(value, list):
-        return [*map(_as_numbers, value)]
-    return json.loads(value) if isinstance(value, str) else value

@@ -16,7 +16,7 @@ import skfdp
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.rst"
 FOUND = [one.name for one in pkgutil.iter_modules(skfdp.__path__) if one.ispkg]
-FOUND += ["bounds", "metrics", "schema"]
+FOUND += ["bounds", "inspection", "metrics", "schema"]
 FOUND = [importlib.import_module(f"skfdp.{name}") for name in FOUND]
 MODULES = [skfdp, *(module for module in FOUND if hasattr(module, "__all__"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

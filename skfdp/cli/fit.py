@@ -28,7 +28,7 @@ from skfdp.cli.results import once, open_ledger, print_table, reading, scores, w
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import STORED_TYPES, Assumption
-from skfdp.schema import Number, OpenTable, TableSchema
+from skfdp.schema import OpenTable, TableSchema
 
 _NOTE = """\
 Do not publish this table: its scores and counts are exact, models at epsilon inf have
@@ -53,7 +53,7 @@ class Task:
 
     @property
     def regression(self) -> bool:  # noqa: D102
-        return isinstance(self.schema.columns[self.target], Number)
+        return bool(self.schema.columns[self.target].bounds)
 
     @property
     def public_target(self) -> bool:  # noqa: D102
@@ -313,8 +313,9 @@ def counts(
     the unreadable values, by column; empty to count only the target. `parts` has the
     positions of the rows to count, by a name such as "training ".
     """
-    is_number = isinstance(schema.columns[target], Number)
-    lacking = "no number as target" if is_number else "no declared label"
+    lacking = (
+        "no number as target" if schema.columns[target].bounds else "no declared label"
+    )
     given: list[tuple] = [(f"Target {target!r}", unknown, "rows", f"have {lacking}")]
     for name in schema.features if unread else ():
         verb = f"cannot be read as {schema.columns[name].read_as}"

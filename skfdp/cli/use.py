@@ -23,7 +23,7 @@ from skfdp.data.arrays import exact
 from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text
-from skfdp.schema import Date, Number, OpenTable, SchemaError, TableSchema
+from skfdp.schema import OpenTable, SchemaError, TableSchema
 
 _SCORE_NOTE = """\
 Scores and counts are exact values on these rows; +- is the standard error due to the
@@ -127,7 +127,8 @@ def _private_counts(
 def _remedy(declared: TableSchema, name: str, cells: np.ndarray) -> str:
     """Return which declaration would read most of these unreadable cells."""
     n_texts = len(set(map(str, cells.tolist())))
-    if isinstance(declared.columns[name], Number):
+    column = declared.columns[name]
+    if column.bounds and column.axis == "number":
         for decimal, thousands in itertools.product(".,", (None, *", . '_")):
             if decimal == thousands:
                 continue
@@ -138,7 +139,7 @@ def _remedy(declared: TableSchema, name: str, cells: np.ndarray) -> str:
                 marks += [f"groupChar = {thousands!r}"] * (thousands is not None)
                 return f"{' and '.join(marks)} would read {n_read} of them"
         what = "missingValues"
-    elif isinstance(declared.columns[name], Date):
+    elif column.bounds:
         what = "dates in another format"
     else:
         what = "labels" if name in declared.outcomes else "constraints.enum"

@@ -1,14 +1,10 @@
-r"""Blocks of encoded columns: linear splines, smooth terms made from them, categories.
+"""Blocks of encoded columns: linear splines, smooth terms made from them, categories.
 
 The columns of a linear spline basis are called hats, after their shape. The rows ``H``
-of the hats of one raw column are multiplied by a public matrix L. The columns of
-``H L`` are called smooth terms. Weights theta on smooth terms are weights ``L theta``
-on hats, so a model of smooth terms is also a model of hats.
-
-Each column of L is one shape of a curve. Smooth shapes have a large norm. Rough shapes
-have a small norm, or are left out. If all weights theta have the same noise, rough
-shapes then add little noise to the fitted curve.
-
+of the hats of one raw column are multiplied by a public matrix L, whose columns are
+shapes of a curve: smooth ones have a large norm, rough ones a small norm or none. The
+columns of ``H L`` are called smooth terms. Weights theta on smooth terms are weights
+``L theta`` on hats. If all of theta has the same noise, rough shapes add little.
 L depends on public numbers alone, so it costs no privacy.
 """
 
@@ -23,15 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from skfdp.data.arrays import Column
+from skfdp.data.arrays import objects, places_of, read_as
 from skfdp.data.target import Spelling
 
 # Blocks of encoded columns: one for each declared column, or for each part of a date.
-#
 # In a block, each row has the same number of entries that may be non-zero. All are in
 # [0, 1], and their norm is at most 1. Hats are rounded to multiples of 2**-52. They
 # then sum to exactly 1, and rounding cannot raise the norm above 1.
-
 
 MISSING, OTHER = "missing", "other"
 _GRID = 2.0**52
@@ -52,7 +46,7 @@ class Block:
     #: Position of the block's first column among all encoded columns.
     start: int = 0
     #: What a raw value is converted to: "number", "date" (days since 1970-01-01),
-    #: "month", "weekday", "hour" or "category".
+    #: "month", "weekday" or "hour".
     reads: str = "number"
     #: Knots of hats, or the two bounds of a linear term; for dates, in days.
     knots: np.ndarray | None = None
@@ -60,6 +54,13 @@ class Block:
     end: float | None = None
     #: Whether the first level follows the last (except "missing"), as Jan follows Dec.
     cyclic: bool = False
+    #: Declared levels, if a raw value is converted to the position of its level.
+    spelling: Spelling | None = None
+
+    @property
+    def draws(self) -> str:
+        """How the effect of the block is drawn: "bars" of levels, or a "curve"."""
+        return "curve" if self.spelling is None else "bars"
 
     @property
     def stop(self) -> int:
@@ -76,7 +77,7 @@ class Block:
         """Position of the level "missing" within the block."""
         return self.levels.index(MISSING)
 
-    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and values of the entries of each row that may be non-zero.
 
         Both arrays have the shape (n_rows, n_entries). Positions count from the start
@@ -85,14 +86,16 @@ class Block:
         raise NotImplementedError
 
     def raw(self, points: np.ndarray) -> np.ndarray:
-        """Return points in the units of the raw column: days become dates."""
+        """Return points as raw values: days become dates, positions become levels."""
+        if self.spelling is not None:
+            return objects(self.spelling.levels)[points.astype(int)]
         if self.reads != "date":
             return points
         return np.datetime64("1970-01-01", "m") + np.rint(points * 1440).astype("m8[m]")
 
     def encode(self, raw: Any) -> np.ndarray:
         """Return the encoded columns of some raw values, shape (n_rows, n_levels)."""
-        places, values = self.entries(Column(raw))
+        places, values = self.entries(raw)
         rows = np.zeros((len(places), len(self.levels)))
         np.put_along_axis(rows, places, values, axis=1)
         return rows
@@ -108,16 +111,23 @@ class Block:
 
 
 class SplineBlock(Block):
-    """Linear spline basis: a number is interpolated between two neighbouring knots."""
+    """Linear spline basis: a number is interpolated between two neighbouring knots.
+
+    The number of an ordered level is its position. Each level is then a knot.
+    """
 
     kind: ClassVar[str] = "spline"
 
-    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the entries of the two neighbouring knots, which sum to 1.
 
         For a missing number, return a 1 at the level "missing" and a zero.
         """
-        x = column.read(self.reads)
+        if self.spelling is None:
+            x = read_as(self.reads, raw)
+        else:
+            x = places_of(raw, self.spelling, -1, -1).astype(float)
+            x[x < 0] = np.nan
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
         x = np.clip(np.where(missing, knots[0], x), knots[0], knots[-1])
@@ -133,9 +143,9 @@ class LinearBlock(Block):
 
     kind: ClassVar[str] = "linear"
 
-    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the scaled number, or a 1 at the level "missing"."""
-        x = column.read(self.reads)
+        x = read_as(self.reads, raw)
         missing = np.isnan(x)
         low, high = self.knots
         x = np.clip(np.where(missing, low, x), low, high)
@@ -143,22 +153,19 @@ class LinearBlock(Block):
         return self._replaced(places, _share(x, low, high)[:, None], missing)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class CategoriesBlock(Block):
     """One-hot categories, with the levels "other" for unknown values and "missing"."""
 
     kind: ClassVar[str] = "categories"
+    draws = "bars"
 
-    #: The declared categories; None for parts of dates.
-    spelling: Spelling | None = None
-
-    def entries(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return a single 1 per row, at the level of its value."""
-        if self.reads == "category":
+        if self.spelling is not None:
             other = self.levels.index(OTHER)
-            places = column.places(self.spelling, other, self.missing)
+            places = places_of(raw, self.spelling, other, self.missing)
         else:
-            part = column.read(self.reads)
+            part = read_as(self.reads, raw)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
         return places[:, None], np.ones((len(places), 1))
 
@@ -194,13 +201,11 @@ _WIDER = 1 + 1e-12
 def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
     """Return orthonormal shapes of a curve over equally spaced knots, smoothest first.
 
-    Each column of the result, of shape (n_knots, n_knots - 1), is called a direction.
-    It holds the values of one curve at the knots. Each column sums to zero, because
-    the intercept of a model covers constants. The first direction is linear. The others
-    are eigenvectors of the sum of squared second differences, by ascending eigenvalue.
-
-    The last knot of a cyclic curve is adjacent to the first knot. The directions of a
-    cyclic curve are pairs of waves, a cosine and a sine.
+    Each column of the result, of shape (n_knots, n_knots - 1), is a direction: values
+    of one curve at the knots, with sum zero, because an intercept covers constants. The
+    first direction is linear. The others are eigenvectors of the sum of squared second
+    differences, by ascending eigenvalue; of a cyclic curve, pairs of a cosine and a
+    sine.
     """
     if cyclic:
         angle = 2 * np.pi * np.arange(n_knots) / n_knots
@@ -238,22 +243,14 @@ def contrasts(n_levels: int) -> np.ndarray:
 
 
 def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray:
-    r"""Return the share of the squared norm of a row that each direction gets.
+    """Return the share of the squared norm of a row that each direction gets.
 
-    Let direction j have the share a_j of the squared norm. A release then estimates the
-    correlation of this direction with the target, with noise of variance
-    ``noise**2 / a_j`` and sampling variance c. If correlations have prior variances
-    v_j, the best linear estimates explain
-    ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the target's variance. This is
-    largest at
-
-    .. math:: a_j = \max(0, \theta v_j - noise^2) / (v_j + c), \qquad \sum_j a_j = 1.
-
-    The constant theta follows from the second equation. Directions with a small v_j
-    have no share. With more noise, more directions have no share. The shares of
-    directions with a large v_j are nearly equal. This is reverse water-filling (Cover
-    and Thomas, *Elements of Information Theory*, section 10.3.3), with a prior in place
-    of the known variance.
+    If direction j has the share a_j and its correlation with the target the prior
+    variance v_j, a release explains ``sum v_j**2 / (v_j + c + noise**2 / a_j)`` of the
+    target's variance, with sampling variance c. This is largest at ``a_j = max(0, theta
+    v_j - noise**2) / (v_j + c)``, where the shares sum to 1. So directions with a small
+    v_j have no share, and more of them with more noise (reverse water-filling: Cover
+    and Thomas, *Elements of Information Theory*, section 10.3.3).
 
     `prior` is v, positive, and `chance` is c. `noise` is the standard deviation of the
     noise in the released statistic, divided by the number of records, for rows of norm
@@ -274,8 +271,7 @@ def shares_of_norm(prior: np.ndarray, noise: float, chance: float) -> np.ndarray
 def prior_variances(n_knots: int, cyclic: bool = False) -> np.ndarray:
     """Return the prior share of a curve's variance in each of `directions`.
 
-    The prior is that of a random walk along the knots: a direction of order j has
-    ``1 / j**2`` of the variance of the first direction.
+    As of a random walk along the knots, order j has ``1 / j**2`` of the first variance.
     """
     variance = orders(n_knots, cyclic) ** -2.0
     return variance / variance.sum()
@@ -292,21 +288,11 @@ def squared_lengths(
 
     The length is the factor by which the direction is multiplied in L (see the module).
 
-    Parameters
-    ----------
-    variance : ndarray of shape (n_directions,)
-        Prior variance of each direction: positive, with sum 1.
-    signal : float
-        Number of records, divided by the standard deviation of the noise in a sum. Here
-        a record contributes at most 1 to the sum, and the whole budget is spent on this
-        sum. Infinite without noise.
-    n_records : int
-        Number of records; the nominal number if it is private.
-    n_blocks : int
-        Number of blocks. The squared norm of a row and the explained variance of the
-        target are divided equally among them.
-    n_outputs : int, default=1
-        Number of outputs: one for each class if there are more than two.
+    `variance` is the prior variance of each direction: positive, with sum 1. `signal`
+    is the (nominal) number of records, divided by the standard deviation of the noise
+    in a sum to which a record contributes at most 1, if the whole budget is spent on
+    it. The squared norm of a row and the explained variance of the target are divided
+    equally among the blocks. If there are more than two classes, each has an output.
     """
     prior, chance = variance * EXPLAINED / n_blocks, 1 / n_records
     # In a row of norm 1 a block has the norm 1 / sqrt(n_blocks). The noise is
@@ -323,10 +309,8 @@ def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return lengths with which the smooth terms of every row have norm at most 1.
 
     `shapes` are orthonormal directions, and `squares` their squared lengths up to a
-    common factor. The matrix L is ``shapes * lengths``. Its longest row has norm 1, up
-    to rounding. The hats of a row (see the module) are weights with sum 1, so the
-    smooth terms of the row are a weighted mean of rows of L. Their norm is therefore at
-    most 1.
+    common factor. The longest row of L, ``shapes * lengths``, has norm 1 up to
+    rounding. The smooth terms of a row are a mean of rows of L, weighted by its hats.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
@@ -365,6 +349,14 @@ class _Curve:
         self.plain_factor = np.full(len(self.plain), math.sqrt(squares[-1]))
         self.n_columns = len(self.factor) + len(self.plain)
 
+    def terms(self, hats: csr_array) -> np.ndarray:
+        """Return the converted columns of some encoded rows of a spline."""
+        n_hats, width = self.shapes.shape
+        wide = np.zeros((n_hats + 1, self.n_columns))
+        wide[:-1, :width] = self.shapes
+        wide[-1, width:] = 1.0
+        return (hats @ wide) * np.append(self.factor, self.plain_factor)
+
     def write(
         self, places: np.ndarray, values: np.ndarray, out: np.ndarray, own: int
     ) -> None:
@@ -375,14 +367,10 @@ class _Curve:
         if not self.smooth.size:
             out[np.arange(len(out))[:, None], own + places] = values
             return
-        n_hats, width = self.shapes.shape
-        shapes = np.vstack([self.shapes, np.zeros(width)])  # the last: a missing number
         ends = places.shape[1] * np.arange(len(places) + 1)
-        hats = csr_array((values.ravel(), places.ravel(), ends), (len(out), n_hats + 1))
-        out[:, own : own + width] = (hats @ shapes) * self.factor
-        if self.plain_factor.size:
-            missing = np.where(places == n_hats, values, 0.0).sum(axis=1)
-            out[:, own + width] = missing * self.plain_factor[0]
+        shape = len(out), len(self.shapes) + 1
+        hats = csr_array((values.ravel(), places.ravel(), ends), shape)
+        out[:, own : own + self.n_columns] = self.terms(hats)
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
         """Write weights of encoded columns to `out`, given those of converted columns.
@@ -398,8 +386,6 @@ class _Curve:
 class Smoothing:
     """Convert spline columns to smooth terms, and weights of smooth terms back.
 
-    A smooth term is a linear combination of the spline columns of one block (see the
-    module). `weights` converts weights on smooth terms to weights on spline columns.
     Columns of blocks that are not splines are copied. `blocks` are those of an encoder,
     in order. The other parameters are those of `squared_lengths`.
 
@@ -434,13 +420,7 @@ class Smoothing:
         parts = []
         for given, _, curve in self.curves:
             part = encoded[:, given]
-            if curve.smooth.size:
-                values = part.toarray()
-                every = np.arange(values.shape[1], dtype=np.int32)
-                out = np.zeros((len(values), curve.n_columns))
-                curve.write(np.tile(every, (len(values), 1)), values, out, 0)
-                part = csr_array(out)
-            parts.append(part)
+            parts.append(csr_array(curve.terms(part)) if curve.smooth.size else part)
         return hstack(parts, format="csr")
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from skfdp.data.sources import LargeTable, arrow_texts, check_room, large_table
 from skfdp.data.target import (
     MISSING_CELL,
     NOWHEN,
+    UNDECLARED,
     Spelling,
     each,
     microseconds,
@@ -44,67 +46,58 @@ PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
 
-class Column:
-    """A raw column of any library, converted to numbers or dates on first use.
+def numbers(raw: Any, read: Callable = number, infinite: float = np.nan) -> np.ndarray:
+    """Return a raw column as float64; missing and unreadable values are NaN.
 
-    `number` and `moment` are functions that convert one cell of a column of objects.
+    `read` converts one cell of a column of objects. Stored infinite numbers become
+    `infinite`.
     """
+    values = as_array(raw)
+    if values.dtype.kind == "O":
+        return np.array(each(values.tolist(), read), dtype=np.float64)
+    if values.dtype.kind not in "bf":
+        return np.full(len(values), np.nan)
+    found = values.astype(np.float64)
+    return np.where(np.isinf(found), found * infinite, found)
 
-    def __init__(self, raw: Any, number: Callable = number, moment: Callable = moment):
-        self._raw, self._number, self._moment = raw, number, moment
-        self.values = as_array(raw)
 
-    def __len__(self) -> int:
-        return len(self.values)
+def moments(raw: Any, read: Callable = moment) -> np.ndarray:
+    """Return a raw column as datetime64[us], NaT for missing and unreadable values."""
+    values = as_array(raw)
+    if values.dtype.kind == "M":
+        return values
+    if values.dtype.kind in "fO":
+        return np.array(each(values.tolist(), read), dtype="datetime64[us]")
+    return np.full(len(values), NOWHEN)
 
-    @cached_property
-    def _numbers(self) -> np.ndarray:
-        if self.values.dtype.kind in "bf":
-            found = self.values.astype(np.float64)
-            found[np.isinf(found)] = np.nan
-            return found
-        if self.values.dtype.kind == "O":
-            return np.array(each(self.values.tolist(), self._number), dtype=np.float64)
-        return np.full(len(self), np.nan)
 
-    @cached_property
-    def moments(self) -> np.ndarray:
-        """Dates and times as datetime64[us], NaT for missing and unreadable values."""
-        if self.values.dtype.kind == "M":
-            return self.values
-        if self.values.dtype.kind in "fO":
-            return np.array(
-                each(self.values.tolist(), self._moment), dtype="datetime64[us]"
-            )
-        return np.full(len(self), NOWHEN)
+def read_as(what: str, raw: Any) -> np.ndarray:
+    """Return a raw column as float64; missing and unreadable values are NaN.
 
-    def read(self, what: str) -> np.ndarray:
-        """Return the values as float64; missing and unreadable values are NaN.
+    `what` is "number", "date" (days since 1970-01-01, with fractions), "month" (0 to
+    11), "weekday" (0, Monday, to 6) or "hour" (0 to 23).
+    """
+    if what == "number":
+        return numbers(raw)
+    dates = moments(raw)
+    if what == "date":
+        count = dates.astype(np.int64) / DAY
+    else:
+        unit, period, first = PARTS[what]
+        count = dates.astype(f"datetime64[{unit}]").astype(np.int64)
+        count = (count + first) % period
+    return np.where(np.isnat(dates), np.nan, count)
 
-        `what` is "number", "date" (days since 1970-01-01, with fractions), "month" (0
-        to 11), "weekday" (0, Monday, to 6) or "hour" (0 to 23).
-        """
-        if what == "number":
-            return self._numbers
-        moments = self.moments
-        if what == "date":
-            count = moments.astype(np.int64) / DAY
-        else:
-            unit, period, first = PARTS[what]
-            count = moments.astype(f"datetime64[{unit}]").astype(np.int64)
-            count = (count + first) % period
-        return np.where(np.isnat(moments), np.nan, count)
 
-    def places(self, spelling: Spelling, other: int, missing: int) -> np.ndarray:
-        """Return the position of each value among the declared categories.
+def places_of(raw: Any, spelling: Spelling, other: int, missing: int) -> np.ndarray:
+    """Return the position of each value among the declared levels.
 
-        The result is `other` for unknown values, and `missing` for missing values.
-        """
-        known, codes = distinct(self._raw) or (exact(self._raw), slice(None))
-        found = spelling.places(known)
-        return np.where(
-            found >= 0, found, np.where(found == MISSING_CELL, missing, other)
-        ).astype(np.intp)[codes]
+    The result is `other` for unknown values, and `missing` for missing values.
+    """
+    known, codes = distinct(raw) or (exact(raw), slice(None))
+    found = spelling.places(known)
+    found[found == MISSING_CELL] = missing
+    return np.where(found == UNDECLARED, other, found).astype(np.intp)[codes]
 
 
 def as_array(raw: Any) -> np.ndarray:
@@ -211,19 +204,17 @@ def _chunked(column: Any) -> Any:
 
 
 def _of_pyarrow(column: Any) -> np.ndarray:
+    from pyarrow import compute
+
     kind, text = type_kind(column), str(column.type)
     if kind == "integer" and column.null_count:
         return objects(column.to_pylist())
     if kind == "date" and "tz=" in text:
-        from pyarrow import compute
-
         column = compute.local_timestamp(column)
     floats = text.startswith(("float", "double", "halffloat"))
     if floats or kind in ("integer", "date", "duration"):
         return column.to_numpy()
     if kind == "time":
-        from pyarrow import compute
-
         # In microseconds, because Python's objects have no nanoseconds. They cannot
         # hold a time that is not within a day.
         wide = column.cast("time64[ns]") if text.startswith("time32") else column
@@ -324,13 +315,9 @@ def column_labels(X: Any) -> list:
 
 def check_names(X: Any) -> None:
     """Refuse a frame in which two columns have the same name."""
-    if not is_frame(X):
-        return
-    seen: set[str] = set()
-    for name in map(str, column_labels(X)):
-        if name in seen:
-            raise ValueError(f"X has two columns {name!r}: rename one.")
-        seen.add(name)
+    names = Counter(map(str, column_labels(X) if is_frame(X) else ()))
+    if twice := [name for name, times in names.items() if times > 1]:
+        raise ValueError(f"X has two columns {twice[0]!r}: rename one.")
 
 
 def raw_column(X: Any, place: int) -> Any:
@@ -590,20 +577,10 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
             or (not typed and kind not in ("integer", "number", "boolean"))
             or _is_odd(raw)
         ):
-            found[place] = _numbers(raw)
+            found[place] = numbers(raw, real, infinite=1.0)
     if frame:
         return _with_columns(X, labels, found) if found else X
     return np.column_stack([*found.values()])
-
-
-def _numbers(raw: Any) -> np.ndarray:
-    """Return a raw column as float64, each cell read by itself; NaN for other cells."""
-    values = as_array(raw)
-    if values.dtype.kind == "O":
-        return np.array(each(values.tolist(), real), dtype=np.float64)
-    if values.dtype.kind in "fb":
-        return values.astype(np.float64)
-    return np.full(len(values), np.nan)
 
 
 def _is_odd(raw: Any) -> bool:
@@ -659,14 +636,14 @@ def numeric_target(y: Any) -> Any:
         return y
     kind = type_kind(raw)
     if kind in ("duration", "time"):
-        return Column(raw).read("number")
+        return numbers(raw)
     if kind in ("date", "period", "other"):
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target, "
             f"and the type of y holds {_NOT_NUMBERS[kind][0]}."
         )
     is_array = isinstance(raw, np.ndarray)
-    return Column(raw).values if kind == "text" and not is_array else y
+    return as_array(raw) if kind == "text" and not is_array else y
 
 
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skfdp.addresses import Versioned, public
 from skfdp.data._basis import Block, Smoothing
-from skfdp.data.arrays import Column, blanked, check_no_path, raw_column
+from skfdp.data.arrays import blanked, check_no_path, raw_column
 from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
 from skfdp.data.grid import on_grid
 from skfdp.data.sources import LargeTable
@@ -76,8 +76,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
 
     **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
     Text is in ISO format (2024-02-29, with or without a time) or in the declared one.
-    Month, weekday and hour are categories. (A cyclic spline with one knot for each
-    month would give the same columns.)
+    Month, weekday and hour are categories.
 
     Examples
     --------
@@ -211,15 +210,15 @@ def _width(blocks: tuple[Block, ...]) -> int:
 
 
 def _entries(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool]):
-    """Yield each block with its entries; each raw column is converted once.
+    """Yield each block with its entries.
 
     `cut` is as for `DeclaredEncoder.coded`. The two entries of a number between two
     knots sum to 1.
     """
     for place, own in itertools.groupby(blocks, lambda block: block.parent):
-        column = Column(raw_column(X, place))
+        raw = raw_column(X, place)
         for block in own:
-            places, values = block.entries(column)
+            places, values = block.entries(raw)
             if len(cut) and cut[place] and block.kind != "categories":
                 last = on_grid(values[:, -1:], truncates=True)
                 values = np.hstack([1 - last, last][-values.shape[1] :])

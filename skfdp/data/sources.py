@@ -431,7 +431,7 @@ _NOT_OPENED = (
     "or holds Python objects; write the file again."
 )
 #: The format of a file by its suffix, as pyarrow calls it.
-_FORMATS = {
+FORMATS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
 }
@@ -518,10 +518,10 @@ def _opened(path: Path) -> LargeTable:
     source: Any = path
     if kind == ".npy":
         read = functools.partial(np.load, mmap_mode="r")
-    elif path.is_dir() or kind in _FORMATS:
+    elif path.is_dir() or kind in FORMATS:
         from pyarrow import dataset
 
-        kind = _FORMATS.get(kind)
+        kind = FORMATS.get(kind)
         if path.is_dir():
             kind, source = _files_of_folder(path)
         read = functools.partial(dataset.dataset, format=kind)
@@ -557,7 +557,7 @@ def _files_of_folder(path: Path) -> tuple[str, list[str]]:
             "folders are not read."
         )
     suffixes = {Path(name).suffix.lower() for name in found}
-    formats = {_FORMATS.get(suffix) for suffix in suffixes}
+    formats = {FORMATS.get(suffix) for suffix in suffixes}
     if len(formats) == 1 and None not in formats:
         ordered = sorted(found, key=_by_numbers)
         if ordered != sorted(found):

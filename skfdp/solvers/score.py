@@ -15,12 +15,12 @@ from scipy.sparse import issparse
 from scipy.special import expit, ndtr
 
 from skfdp.data.arrays import (
-    Column,
     check_columns,
     check_names,
     check_no_path,
     column_labels,
     is_frame,
+    numbers,
     numeric_target,
     objects,
     raw_column,
@@ -517,7 +517,7 @@ class Layout:
             return predicted(call, X, n_rows, alone=not self.counts_are_public)
 
         if self.classes is None:
-            target = Column(y).read("number")  # NaN if it is not a finite number
+            target = numbers(y)  # NaN if it is not a finite number
             error = np.abs(_numbers(output("predict"), (n_rows,)) - target)
             found = dict(zip(_ERRORS, (error, error**2), strict=True))
             found["target"] = target - self.low

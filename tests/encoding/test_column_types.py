@@ -25,7 +25,7 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.data.arrays import Column
+from skfdp.data.arrays import read_as
 from skfdp.schema import Category, Date, Ignore, Label, Number, SchemaError
 from skfdp.solvers import NoisySGD
 
@@ -133,7 +133,7 @@ def test_f06_cells_of_every_type_match_numbers_and_their_text(levels, column, wa
     """A missing value takes no digit from others, and float32 has digits of its own."""
     for declared in (levels, list(map(str, levels))):
         block = Category(declared).blocks("code", 0)[0]
-        assert block.entries(Column(column))[0][:, 0].tolist() == wanted
+        assert block.entries(column)[0][:, 0].tolist() == wanted
 
 
 def test_f06_float32_of_arrow_keeps_its_digits_in_a_schema():
@@ -329,7 +329,7 @@ HOURS, MONTHS = [6.5, np.nan, 23], [18262, 18293, 18322]
 def test_f08_times_are_hours_and_periods_begin_with_their_first_day(
     column, kind, wanted
 ):
-    np.testing.assert_array_equal(Column(column).read(kind), wanted)
+    np.testing.assert_array_equal(read_as(kind, column), wanted)
 
 
 YEAR = Date("2020-01-01", "2021-01-01")

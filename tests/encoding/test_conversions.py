@@ -21,7 +21,7 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.data.arrays import Column, type_kind
+from skfdp.data.arrays import read_as, type_kind
 from skfdp.data.target import encode_any, number, real, spelling_of
 from skfdp.privacy.assumptions import STORED_TYPES
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
@@ -38,7 +38,7 @@ STEPS = NoisyGradientDescent(max_iter=2)
 
 def places(levels, cells):
     block = Category(levels).blocks("c", 0)[0]
-    return block.entries(Column(cells))[0][:, 0].tolist()
+    return block.entries(cells)[0][:, 0].tolist()
 
 
 # -- A1: codes beyond 2**53 ------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_a3b_a_complex_cell_concerns_this_cell_alone():
     assert [number(cell) for cell in cells[:2]] == [3, 1.5]
     assert np.isnan([number(cell) for cell in cells[2:]]).all()
     for column in (np.array(cells), pd.Series(cells), np.array(cells, dtype=object)):
-        found = Column(column).read("number")
+        found = read_as("number", column)
         np.testing.assert_array_equal(found, [3, 1.5, *[np.nan] * 3])
         assert places([3, 1.5], column) == [0, 1, 2, 3, 2]  # other, missing, other
 
@@ -306,10 +306,10 @@ def test_durations_and_times_beyond_those_of_python():
     ):
         assert type_kind(column) == "duration"
         np.testing.assert_array_equal(
-            Column(column).read("number"), [2**62 / 86_400_000, 1, np.nan]
+            read_as("number", column), [2**62 / 86_400_000, 1, np.nan]
         )
     times = pa.array([2**60, -5, 3_600_000_000], pa.int64()).cast(pa.time64("us"))
-    np.testing.assert_array_equal(Column(times).read("number"), [np.nan, np.nan, 1])
+    np.testing.assert_array_equal(read_as("number", times), [np.nan, np.nan, 1])
     week = [np.timedelta64(1, "W"), pd.Timedelta(7, "D"), datetime.timedelta(7)]
     assert [real(one) for one in week] == [7, 7, 7]
 
@@ -334,7 +334,7 @@ def test_a5_labels_beyond_int64(labels):
 def test_a10_polars_numbers_of_128_bits():
     for kind in (pl.Int128, pl.UInt128, pl.Decimal(38, 1)):
         cells = pl.Series("a", [1, 2, None], dtype=pl.Int64).cast(kind)
-        np.testing.assert_array_equal(Column(cells).read("number"), [1, 2, np.nan])
+        np.testing.assert_array_equal(read_as("number", cells), [1, 2, np.nan])
         whole = pl.DataFrame({"a": cells[:2]})
         model = DPSGDFClassifier(bounds={"a": (0, 4)}, classes=[0, 1], solver=STEPS)
         assert integers(model, whole, [0, 1]).tolist() == [[4096], [8192]]

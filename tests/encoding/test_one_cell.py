@@ -10,6 +10,8 @@ import functools
 import io
 import itertools
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -33,6 +35,9 @@ from skfdp.queries.statistics import Binades
 from skfdp.schema import Boolean, Category, Date, Label, Number
 from skfdp.solvers.score import Layout
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "contributing"))
+from ordinal import Ordinal
+
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -48,6 +53,7 @@ TABLE = {
     "code": [A, B] * 5,
     "ward": [7, 8, 12, 9, 7, 8, 8, 7, 12, 9],
     "drug": ["a", "b", "1", "c", "a", "b", "1", "a", "b", "c"],
+    "pain": ["none", "1", "mild", "1", "none"] * 2,
     "smoker": [True, False, False, True, True] * 2,
     "seen": [20240701, 20230115, 20240229, 20231231, 20240101] * 2,
     "ill": [A, B, B, A, A] * 2,
@@ -60,6 +66,7 @@ COLUMNS = {
     "code": Category([A, B]),
     "ward": Category(["7", "8", "9"]),
     "drug": Category(["a", "b", 1]),
+    "pain": Ordinal(["none", "mild", 1]),
     "smoker": Boolean(),
     "seen": Date("2023-01-01", "2024-12-31", format="%Y%m%d", knots=4),
     "ill": Label([A, B]),
@@ -246,7 +253,7 @@ def encoded(X):
     return np.rint(DeclaredEncoder(SCHEMA).fit_transform(X) * 2**14)
 
 
-EVERY, TWO = ("income", "visits", "code", "ward", "drug", "smoker", "seen"), [*NUMBERS]
+EVERY, TWO = tuple(TABLE)[:8], [*NUMBERS]
 LOGISTIC, SGD = FeatureDPLogisticRegression, DPSGDFClassifier
 MLP, CENTRING = FeatureDPMLPClassifier, PrivateCenteringTransformer
 CODES, FLAGS = {"classes": [A, B]}, {"classes": [0, 1]}

@@ -21,7 +21,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     TableSchema,
 )
-from skfdp.data.arrays import Column
+from skfdp.data.arrays import places_of, read_as
 from skfdp.data.columns import public_mask
 from skfdp.data.target import spelling_of
 from skfdp.privacy import AddOrRemoveOne
@@ -346,11 +346,10 @@ def test_no_date_of_a_time_zone_is_an_error(zone, unit):
     start = pd.Timestamp(0, tz=zone).tz_localize(None) - pd.Timestamp(0)
     for number in (2**63 - 1, -(2**63) + 1, 2**62, 253402300799 * 10**6):
         for raw in zoned(number, unit, zone):
-            column = Column(raw)
-            days = column.read("date")
+            days = read_as("date", raw)
             assert np.isfinite(days).all()
             assert days[1] == pytest.approx(start / pd.Timedelta(days=1))
-            assert np.isfinite([column.read(p) for p in ("month", "weekday")]).all()
+            assert np.isfinite([read_as(p, raw) for p in ("month", "weekday")]).all()
 
 
 def test_a_value_without_text_is_another_category():
@@ -359,6 +358,6 @@ def test_a_value_without_text_is_another_category():
             raise RuntimeError("secret")
 
     values = np.array([Silent(), [10**5000], "a", None], dtype=object)
-    assert Column(values).places(spelling_of(["a"], "x"), 1, 2).tolist() == [1, 1, 0, 2]
+    assert places_of(values, spelling_of(["a"], "x"), 1, 2).tolist() == [1, 1, 0, 2]
     for what in ("number", "date", "month", "weekday"):
-        assert np.isnan(Column(values).read(what)).all()
+        assert np.isnan(read_as(what, values)).all()

@@ -264,15 +264,10 @@ def test_void_records_are_in_no_release(name, table, releases):
 
 # -- attributes -----------------------------------------------------------------------
 VALUES = {
-    "public_features": ["a"],
-    "public_target": True,
-    "target": "other",
-    "schema": TableSchema({"a": Number(0, 1)}),
-    "bounds": (0, 9),
-    "classes": [0, 1, 2],
-    "target_bounds": (0, 9),
-    "class_weight": {0: 3.0, 1: 1.0},
-    "loss": "poisson",
+    **{"public_features": ["a"], "public_target": True, "target": "other"},
+    **{"schema": TableSchema({"a": Number(0, 1)}), "bounds": (0, 9)},
+    **{"classes": [0, 1, 2], "target_bounds": (0, 9), "loss": "poisson"},
+    **{"class_weight": {0: 3.0, 1: 1.0}},
     "solver": FeatureDPSGD(public_loss="gaussian"),
 }
 MISSING = [

@@ -99,9 +99,8 @@ def test_effects_are_differences_of_margins(fitted, stays):
     chosen = {"Alter": [30.0, 71.5], "Station": ["Innere", "Chirurgie"]}
     for column, places in chosen.items():
         rows = [row.assign(**{column: [place]}) for place in places]
-        wanted = np.diff(
-            [model.decision_function(encoder.transform(one))[0] for one in rows]
-        )
+        rows = [encoder.transform(one) for one in rows]
+        wanted = np.diff([model.decision_function(one)[0] for one in rows])
         effect = display.effects[column]
         if effect.kind == "curve":
             at = np.interp(places, effect.places[0], effect.values[0])
@@ -151,14 +150,9 @@ def test_several_classes_have_lines_and_one_can_be_chosen(stays):
 
 def test_a_pipeline_brings_its_encoder(stays):
     X, y, target = stays
-    model = make_pipeline(
-        encoder_of(X),
-        DPSGDFClassifier(
-            bounds=False,
-            classes=["ja", "nein"],
-            solver=NoisyGradientDescent(normalize=True),
-        ),
-    ).fit(X, y)
+    given = {"bounds": False, "solver": NoisyGradientDescent(normalize=True)}
+    model = DPSGDFClassifier(classes=["ja", "nein"], **given)
+    model = make_pipeline(encoder_of(X), model).fit(X, y)
     display = EffectsDisplay.from_estimator(model)
     assert list(display.effects)[0] == "Alter"
     assert display.band == "noise of the release, 95 %"
@@ -193,9 +187,8 @@ def test_a_model_with_a_schema_needs_nothing_else(stays):
     noise, block = model.coef_noise_, model.encoder_.blocks_[0]
     assert noise.covariance.shape == (1, len(names), len(names))
     rows = np.zeros((1, len(names) - 1))
-    rows[0, : block.stop] = block.encode([20.0]) - block.encode(block.knots).mean(
-        axis=0
-    )
+    mean = block.encode(block.knots).mean(axis=0)
+    rows[0, : block.stop] = block.encode([20.0]) - mean
     wanted = np.sqrt(rows @ noise.covariance[0, :-1, :-1] @ rows.T)
     assert effect.noise_std[0, 0] == pytest.approx(float(wanted[0, 0]))
 
@@ -217,21 +210,12 @@ def test_models_without_noise_have_no_bands(stays):
     X, y, _ = stays
     encoder = encoder_of(X)
     model = DPSGDFClassifier(epsilon=np.inf).fit(encoder.transform(X), y)
-    display = EffectsDisplay.from_estimator(model, encoder=encoder)
-    assert display.band is None
-    assert np.isnan(display.effects["Alter"].noise_std).all()
-
-
-def test_axes_of_ones_own(fitted):
     import matplotlib.pyplot as plt
 
-    model, encoder = fitted
-    _, axes = plt.subplots(1, 2)
-    options = {"encoder": encoder, "columns": ["Station", "Alter"]}
-    display = EffectsDisplay.from_estimator(model, ax=axes, **options)
-    assert display.axes_ == list(axes)
-    with pytest.raises(ValueError, match="ax has 1 axes, but there are 2 effects"):
-        EffectsDisplay.from_estimator(model, ax=axes[0], **options)
+    axes = plt.subplots(2, 3)[1].ravel()[:5]  # of one's own
+    display = EffectsDisplay.from_estimator(model, encoder=encoder, ax=axes)
+    assert display.band is None and display.axes_ == list(axes)
+    assert np.isnan(display.effects["Alter"].noise_std).all()
 
 
 AXES = "must be None or h|ax has"
@@ -242,6 +226,7 @@ REFUSED = [
     *(({"columns": odd}, NO_NAMES) for odd in (True, 3, "Alter", np.ma.masked)),
     *(({"target": odd}, NO_TARGET) for odd in (pd.NA, [0], np.eye(2), "x")),
     *(({"ax": odd}, AXES) for odd in (7, "x", False, (0, 1), np.array(1.0))),
+    ({"ax": [1, 2], "columns": ["Alter"]}, "ax has 2 axes, but there are 1 effects"),
     ({"max_panels": 0}, "max_panels=0"),
 ]
 

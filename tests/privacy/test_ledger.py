@@ -254,19 +254,11 @@ class TestRecords:
         assert {"skfdp", "numpy", "dp-accounting"} <= set(entries[0].versions)
 
     def test_events_are_lossless(self, new_ledger):
-        event = Event(
-            label="steps",
-            noise_std=(0.1 + 0.2, 1 / 3),
-            clip_norm=math.pi / 10,
-            sensitivity=math.sqrt(2) * math.pi / 10,
-            n_steps=2,
-            sampling_rate=1 / 7,
-            public_features=(np.str_("age"), "ä<'\""),
-            target_name="dx",
-            unnamed=(),
-            classes_source="data",
-            seeded=True,
-        )
+        given = {"label": "steps", "noise_std": (0.1 + 0.2, 1 / 3), "n_steps": 2}
+        given |= {"clip_norm": math.pi / 10, "sensitivity": math.sqrt(2) * math.pi / 10}
+        given |= {"sampling_rate": 1 / 7, "public_features": (np.str_("age"), "ä<'\"")}
+        given |= {"target_name": "dx", "classes_source": "data", "unnamed": ()}
+        event = Event(seeded=True, **given)
         ledger = new_ledger()
         ledger.charge([event])
         assert ledger.events == (event,)

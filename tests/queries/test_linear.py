@@ -284,16 +284,10 @@ def test_entries_of_a_contribution_stay_short(scale):
 def test_the_clamp_is_that_of_the_query(orthant):
     """A loss that fixes no sign shows whether there is one."""
     rows = GridRows.build(np.ones((4, 1)), lambda block: block)
-    query = LinearQuery(
-        rows=rows,
-        target=np.array([1, 0, 1, 0]),
-        loss=REGRESSION_LOSSES["squared_error"],
-        n_outputs=1,
-        clip_norm=100.0,
-        capacity=4,
-        orthant=orthant,
-        offset=np.array([[2.0], [-1.0], [0.5], [3.0]]),
-    )
+    target, loss = np.array([1, 0, 1, 0]), REGRESSION_LOSSES["squared_error"]
+    offset = np.array([[2.0], [-1.0], [0.5], [3.0]])
+    given = {"n_outputs": 1, "clip_norm": 100.0, "capacity": 4, "offset": offset}
+    query = LinearQuery(rows, target, loss, orthant=orthant, **given)
     unit = query.unit(0.0)
     each = [query.exact_sum(np.zeros((1, 1)), np.array([i]), unit) for i in range(4)]
     found = np.ravel(each) * unit

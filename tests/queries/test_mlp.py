@@ -267,18 +267,10 @@ def test_both_sides_of_a_difference_saturate_together():
         return float(error[0] * long[0, 0] - error[1] * short[0, 0])
 
     theta = np.array([brentq(apart, 0.1, 10.0, xtol=1e-15)])
-    query = MLPQuery(
-        rows=rows,
-        target=np.array([1]),
-        loss=LOSSES["log_loss"],
-        widths=(1, 1),
-        clip_norm=0.5,
-        capacity=1,
-        class_weight=np.full(2, weight),
-        precision=p,
-        padded=padded,
-        public_target=True,
-    )
+    given = {"rows": rows, "padded": padded, "target": np.array([1]), "capacity": 1}
+    given |= {"loss": LOSSES["log_loss"], "class_weight": np.full(2, weight)}
+    given |= {"widths": (1, 1), "clip_norm": 0.5, "precision": p}
+    query = MLPQuery(public_target=True, **given)
     unit, side = query.unit(0.0), gradients(query, theta, rows)
     largest = unit * 2.0**p.residual * np.abs(padded.values).max()
     assert np.abs(side).max() > 0.6 * largest > 30 * query.clip_norm

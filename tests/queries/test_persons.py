@@ -469,18 +469,8 @@ def test_weights_keep_the_orthant(loss, n_outputs):
         pair = []
         for _ in range(2):
             X = np.eye(4)[rng.integers(4, size=n)] * rng.uniform(0, 2, (n, 1))
-            pair.append(
-                LinearQuery(
-                    on_grid(X, "dense"),
-                    target,
-                    LOSSES[loss],
-                    n_outputs,
-                    0.3,
-                    n,
-                    orthant=True,
-                    units=units,
-                )
-            )
+            given = on_grid(X, "dense"), target, LOSSES[loss], n_outputs, 0.3, n
+            pair.append(LinearQuery(*given, orthant=True, units=units))
         theta = rng.normal(size=pair[0].shape) * 10.0 ** rng.uniform(-1, 1)
         unit = pair[0].unit(0.0)
         for i in range(n):

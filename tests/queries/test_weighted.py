@@ -167,18 +167,9 @@ class Noted:
 
 
 def event(**more):
-    return Event(
-        **{
-            "label": "sum",
-            "noise_std": (1e-3,),
-            "clip_norm": 1.0,
-            "sensitivity": 2.0,
-            "n_steps": 600,
-            "unit": "person",
-            "sampling_rate": 0.3,
-        }
-        | more
-    )
+    given = {"label": "sum", "noise_std": (1e-3,), "clip_norm": 1.0, "n_steps": 600}
+    given |= {"sensitivity": 2.0, "unit": "person", "sampling_rate": 0.3}
+    return Event(**given | more)
 
 
 def test_coins_draw_persons_with_all_their_rows():

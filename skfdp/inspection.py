@@ -1,4 +1,4 @@
-"""Plot of the effect of each raw column on a prediction."""
+"""Plots of effects; they need matplotlib (``pip install 'skfdp[plot]'``)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import MISSING, OTHER, Block
+from skfdp.data.arrays import objects
 from skfdp.data.validation import check_number
 from skfdp.linear_model import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 from skfdp.solvers.public_model import warn_of_public_model
+
+__all__ = ["EffectsDisplay"]
 
 # Panels: each draws one effect, as a curve or as bars.
 
@@ -37,15 +40,9 @@ def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     for k, std in enumerate(np.nan_to_num(apart.noise_std)):
         style = {"color": f"C{k}", "markersize": 4, "elinewidth": 4, "alpha": 0.5}
         ax.errorbar([place], apart.values[k], yerr=QUANTILE * std, fmt="o", **style)
-    ax.annotate(
-        f"{apart.places[0][0]}  ",
-        (place, 0.02),
-        xycoords=("data", "axes fraction"),
-        rotation=90,
-        ha="right",
-        fontsize="x-small",
-        color=_GREY,
-    )
+    style = {"rotation": 90, "ha": "right", "fontsize": "x-small", "color": _GREY}
+    text, where = f"{apart.places[0][0]}  ", ("data", "axes fraction")
+    ax.annotate(text, (place, 0.02), xycoords=where, **style)
     ax.set_xlim(x[0], x[-1] + width * (1.6 * _MARGIN))
     if x.dtype.kind == "M":
         from matplotlib import dates
@@ -249,13 +246,13 @@ class EffectsDisplay:
         >>> display.effects["coefficients"].places[0].tolist()
         ['mean radius', 'mean texture']
         """
-        model, encoder = _parts(estimator, encoder)
-        found, effects = _effects(model, encoder, target)
-        effects = _chosen(effects, columns, max_panels)
-        display = cls(
-            effects=effects, unit=found.unit, outputs=found.outputs, band=found.band
-        )
-        return display.plot(ax)
+        found, effects = _effects(estimator, encoder, target)
+        effects, band = _chosen(effects, columns, max_panels), None
+        if found.noise is not None:
+            most = ", at most" if found.noise.kind == UPPER_BOUND else ""
+            band = f"noise of the release, 95 %{most}"
+        given = {"unit": found.unit, "outputs": found.outputs, "band": band}
+        return cls(effects=effects, **given).plot(ax)
 
     def plot(self, ax=None):
         """Draw each effect into its own Axes.
@@ -340,58 +337,44 @@ class _Shown:
         noise = getattr(model, "coef_noise_", None)
         return cls(coef, noise, rows, unit, outputs, sign)
 
-    @property
-    def band(self) -> str | None:
-        """Description of the bands."""
-        if self.noise is None:
-            return None
-        most = ", at most" if self.noise.kind == UPPER_BOUND else ""
-        return f"noise of the release, 95 %{most}"
-
     def effect(self, block: Block) -> Effect:
         """Return the effect of a block of encoded columns."""
-        return self._bars(block) if block.kind == "categories" else self._curve(block)
+        each = dict(zip(block.levels, np.eye(len(block.levels)), strict=True))
+        others = {one: each.pop(one) for one in (OTHER, MISSING) if one in each}
+        if block.draws == "bars":
+            places, rows = objects(each), np.array([*each.values()])
+            # Without declared categories there is no mean to subtract.
+            centre = rows.mean(axis=0) if each else 0.0
+        else:
+            end = block.knots[-1] if block.end is None else block.end
+            places = block.raw(np.linspace(block.knots[0], end, POINTS))
+            rows = block.encode(places)
+            centre = block.encode(block.raw(block.knots)).mean(axis=0)
+        apart = np.array([*others.values()]) - centre
+        apart = self.combined(block.name, "bars", objects(others), apart, block.start)
+        rows = np.reshape(rows, (-1, len(block.levels))) - centre
+        return self.combined(block.name, block.draws, places, rows, block.start, apart)
 
-    def _curve(self, block: Block) -> Effect:
-        end = block.knots[-1] if block.end is None else block.end
-        points = block.raw(np.linspace(block.knots[0], end, POINTS))
-        centre = block.encode(block.raw(block.knots)).mean(axis=0)
-        apart = self._levels(block, (MISSING,), centre)
-        rows = block.encode(points) - centre
-        return self._at(block, "curve", (points,), rows, apart)
+    def combined(self, name, kind, places, rows, start=0, apart=None) -> Effect:
+        """Return an effect. Value i is ``sign * coef @ rows[i]``.
 
-    def _bars(self, block: Block) -> Effect:
-        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
-        known = [block.levels.index(one) for one in levels]
-        each = np.eye(len(block.levels))
-        # Without declared categories there is no mean to subtract.
-        centre = each[known].mean(axis=0) if levels else 0 * each[0]
-        others = tuple(one for one in (OTHER, MISSING) if one in block.levels)
-        apart = self._levels(block, others, centre)
-        return self._levels(block, levels, centre, apart)
-
-    def _levels(self, block: Block, levels, centre, apart=None) -> Effect:
-        """Return bars of some levels of a block."""
-        places = np.array(levels, dtype=object)
-        known = [block.levels.index(one) for one in levels]
-        rows = np.eye(len(block.levels))[known] - centre
-        return self._at(block, "bars", (places,), rows, apart)
-
-    def _at(self, block: Block, kind, places, rows, apart=None) -> Effect:
+        `rows` are those of the encoded columns from `start` on.
+        """
         wide = np.zeros((len(rows), self.coef.shape[1]))
-        wide[:, block.start : block.stop] = rows
-        return self._combined(block.name, kind, places, wide, apart)
-
-    def _combined(self, name, kind, places, rows, apart=None) -> Effect:
-        """Return an effect. Value i is ``sign * coef @ rows[i]``."""
-        values = self.sign * (self.coef @ rows.T)[self.rows]
+        wide[:, start : start + rows.shape[1]] = rows
+        values = self.sign * (self.coef @ wide.T)[self.rows]
         std = np.full(values.shape, np.nan)
         if self.noise is not None:
-            std = self.noise.std_of(rows)[self.rows]
-        return Effect(name, kind, places, values, std, apart)
+            std = self.noise.std_of(wide)[self.rows]
+        return Effect(name, kind, (places,), values, std, apart)
 
 
 def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, Effect]]:
+    if isinstance(model, Pipeline):
+        before, model = model[:-1], model[-1]
+        if encoder is None and len(before) == 1 and hasattr(before[0], "blocks_"):
+            encoder = before[0]
+    encoder = getattr(model, "encoder_", None) if encoder is None else encoder
     check_is_fitted(model)
     if not hasattr(model, "coef_"):
         raise TypeError(
@@ -404,8 +387,8 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
         # One bar for each column: coefficient times the width of the bounds, if any.
         n_features = found.coef.shape[1]
         scale = np.diag(np.broadcast_to(model.input_scaler_.factor, n_features))
-        places = (np.array(names(model, n_features), dtype=object),)
-        bars = found._combined("coefficients", "bars", places, scale)
+        places = objects(names(model, n_features))
+        bars = found.combined("coefficients", "bars", places, scale)
         return found, {"coefficients": bars}
     check_is_fitted(encoder)
     return found, {one.name: found.effect(one) for one in encoder.blocks_}
@@ -418,19 +401,6 @@ def _label(target: Any, labels: list) -> Any:
         if (one == plain) is True:  # a comparison with pandas.NA returns NA
             return one
     raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
-
-
-def _parts(estimator: Any, encoder: Any) -> tuple[Any, Any]:
-    """Return the linear model, and its encoder or None."""
-    model = estimator
-    if isinstance(estimator, Pipeline):
-        model, before = estimator[-1], estimator[:-1]
-        found = [one for one in before if hasattr(one, "blocks_")]
-        if encoder is None and len(found) == len(before) == 1:
-            encoder = found[0]
-    if encoder is None:
-        encoder = getattr(model, "encoder_", None)
-    return model, encoder
 
 
 def _chosen(
