@@ -17,14 +17,13 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_size, without_traps
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.checks import shown
-from skfdp.queries.statistics import CrossSum, RowSum
+from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
 from skfdp.reader import Declaration
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import (
     LARGEST_PUBLIC_SHARE,
     Regressors,
     centre,
-    row_sum,
 )
 from skfdp.solvers.method import Budget, OnStep, Plan
 
@@ -56,7 +55,7 @@ class PrivateMean:
     ) -> Centring:
         """Release the mean of the rows, and return the centring."""
         public = records.public
-        query = row_sum(records, public.input_scaler.divisor_of_integers)
+        query = GridRowSum.of(records, public.input_scaler.divisor_of_integers)
         total = mechanism.release("mean", query)
         noise_std = plan.event("mean").noise_std[0] / public.n_records
         return self._centred(total / public.n_records, noise_std)

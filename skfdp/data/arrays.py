@@ -233,8 +233,9 @@ def _of_pyarrow(column: Any) -> np.ndarray:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
-    marks = "iloc", "get_columns", "column_names"
-    return any(hasattr(type(X), mark) for mark in marks)
+    kind = type(X)
+    marked = hasattr(kind, "iloc") or hasattr(kind, "get_columns")
+    return marked or hasattr(kind, "column_names")
 
 
 def is_dask(X: Any) -> bool:

@@ -59,8 +59,9 @@ def check_number(
 
     `include_low` allows `low`, too.
     """
-    if any([value is other or (value == other) is True for other in also]):
-        return
+    for other in also:
+        if value is other or (value == other) is True:
+            return
     kind = numbers.Integral if integral else numbers.Real
     # A timedelta64 is an instance of Integral, but cannot be compared with numbers.
     fits = isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
@@ -112,9 +113,11 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
 
 def check_choice(name: str, value: Any, choices: Collection) -> None:
     """Raise ValueError unless value is one of the choices."""
-    if not any([value is choice or (value == choice) is True for choice in choices]):
-        listed = ", ".join(map(repr, choices))
-        raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
+    for choice in choices:
+        if value is choice or (value == choice) is True:
+            return
+    listed = ", ".join(map(repr, choices))
+    raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
 
 
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:

@@ -5,8 +5,10 @@ except its version and `skfdp.addresses`, and only they import dp_accounting.
 """
 
 from skfdp.privacy.accounting import (
+    Guarantee,
     PrivacyCurve,
     compose,
+    composed_guarantee,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -24,7 +26,6 @@ from skfdp.privacy.events import (
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.preprocessing_steps import StepDependence
-from skfdp.privacy.public_sets import Guarantee, composed_guarantee
 from skfdp.privacy.report import PrivacyReport, read_report
 
 __all__ = [

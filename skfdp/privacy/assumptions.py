@@ -265,20 +265,25 @@ def implied_assumptions(
     """Yield the assumptions of a guarantee that follow from the events of its fits."""
     if not events:
         return
-    persons = events[0].unit == "person"
+    persons, disclosed = events[0].unit == "person", False
+    sampled = read = False
+    for event in events:
+        disclosed |= bool(event.public_features or event.public_target)
+        sampled |= event.sampling_rate < 1
+        read |= event.classes_source == "data"
     yield _PERSONS if persons else _ONE_RECORD
     yield _EVERY_USE
-    if any([event.public_features or event.public_target for event in events]):
+    if disclosed:
         yield _DISCLOSED
     if not events[0].relation.counts_are_public:
         yield _NOMINAL
     yield CLIPPED_PERSONS if persons else CLIPPED
     yield dataclasses.replace(_SECRET, enforced=not seeded)
-    if any([event.sampling_rate < 1 for event in events]):
+    if sampled:
         yield BATCHES_OF_PERSONS if persons else BATCHES
-    if any([event.classes_source == "data" for event in events]):
+    if read:
         yield CLASSES_READ
-    if n_fits > 1 and any([event.disclosed for event in events]):
+    if n_fits > 1 and disclosed:
         yield _ONE_NAME
         if any("target" in event.unnamed for event in events):
             yield _NAMELESS_TARGETS

@@ -175,6 +175,7 @@ def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float
 UNITS = ("record", "person")
 #: Possible entries of `Event.unnamed`.
 UNNAMED = ("columns", "target")
+_POSITIVE_STD = functools.partial(checks.positive, "an entry of noise_std")
 
 # Sensitivities are products of float64 factors. A relative difference up to this size
 # is rounding; a larger one is a contradiction.
@@ -334,9 +335,7 @@ class Event:
                 )
         values: dict[str, Any] = {
             "label": checks.text("label", self.label),
-            "noise_std": tuple(
-                [checks.positive("an entry of noise_std", std) for std in stds]
-            ),
+            "noise_std": tuple(map(_POSITIVE_STD, stds)),
             "clip_norm": checks.positive("clip_norm", self.clip_norm),
             "sensitivity": checks.positive("sensitivity", self.sensitivity),
             "n_steps": checks.count("n_steps", self.n_steps),
@@ -361,11 +360,11 @@ class Event:
                 f"n_steps={values['n_steps']} (at least 1)."
             )
         # Complete `unnamed` from the other fields.
-        if any([not isinstance(name, str) for name in values["public_features"]]):
+        if {*map(type, values["public_features"])} - {str}:
             unnamed.add("columns")
         if values["public_target"] and target is None:
             unnamed.add("target")
-        values["unnamed"] = tuple([part for part in UNNAMED if part in unnamed])
+        values["unnamed"] = tuple(sorted(unnamed, key=UNNAMED.index))
         vars(self).update(values)
         # Each field is valid by itself; now check the fields against each other.
         least, clip, moved = min(self.noise_std), self.clip_norm, self.sensitivity

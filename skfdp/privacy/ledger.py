@@ -18,7 +18,17 @@ from scipy.optimize import brentq
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.accounting import cost, gdp_epsilon, gdp_mu
+from skfdp.privacy.accounting import (
+    Disclosed,
+    check_events,
+    composed_guarantee,
+    cost,
+    gdp_epsilon,
+    gdp_mu,
+    is_listed,
+    name_text,
+    set_text,
+)
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
@@ -44,14 +54,6 @@ from skfdp.privacy.ledger_file import (
     Store,
     Terms,
     resolved,
-)
-from skfdp.privacy.public_sets import (
-    Disclosed,
-    check_events,
-    composed_guarantee,
-    is_listed,
-    name_text,
-    set_text,
 )
 from skfdp.privacy.report import PrivacyReport
 

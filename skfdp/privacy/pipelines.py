@@ -27,6 +27,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from skfdp.privacy.accounting import set_text
 from skfdp.privacy.assumptions import (
     CLASSES_READ,
     COLUMNS_ASSUMED,
@@ -48,7 +49,6 @@ from skfdp.privacy.preprocessing_steps import (
     members,
     sources,
 )
-from skfdp.privacy.public_sets import set_text
 from skfdp.privacy.report import PrivacyReport, check_context
 
 # The table of scikit-learn's meta-estimators.

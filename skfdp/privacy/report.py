@@ -27,7 +27,7 @@ from typing import Any
 
 from skfdp.addresses import public
 from skfdp.privacy import checks, report_html, report_text
-from skfdp.privacy.accounting import cost
+from skfdp.privacy.accounting import Disclosed, Guarantee, composed_guarantee, cost
 from skfdp.privacy.assumptions import (
     ONE_STEP,
     Assumption,
@@ -39,7 +39,6 @@ from skfdp.privacy.assumptions import (
 from skfdp.privacy.entries import Receipt, dumps, package_versions
 from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import StepDependence
-from skfdp.privacy.public_sets import Disclosed, Guarantee, composed_guarantee
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
 # Tolerances for the numbers in a file: rounding and, for the epsilon of a privacy loss
@@ -199,32 +198,37 @@ class PrivacyReport:
         """
         events, steps = tuple(events), tuple(steps)
         check_budget(1.0, delta)
-        members = [step for _, step in steps]
         nonprivate = not events if nonprivate is None else nonprivate
-        nonprivate = nonprivate or math.inf in [step.epsilon for step in members]
-        seeded = any([seeded, *[one.seeded for one in members]])
-        seeded = any([seeded, *[one.seeded for one in events]])
-        n_fits = max(int(n_fits), bool(events), sum([one.n_fits for one in members]))
+        seeded, named, target = bool(seeded), set(), False
+        for event in events:
+            seeded |= event.seeded
+            target |= event.public_target
+            named.add(event.target_name)
+        given, hidden, learnt = [*assumptions], list(unknown_steps), [*learnt]
+        known = 0
+        for name, step in steps:
+            nonprivate |= step.epsilon == math.inf
+            seeded |= step.seeded
+            known += step.n_fits
+            given += step._shared
+            hidden += [f"{name}__{one}" for one in step.unknown_steps]
+            learnt += [
+                dataclasses.replace(one, step=f"{name}__{one.step}")
+                for one in step.learnt
+            ]
+        n_fits = max(int(n_fits), bool(events), known)
         guarantee = None
         if events and not nonprivate:
             guarantee = composed_guarantee(events, public)
         columns = _public_columns(events, guarantee)
         if not target_name:  # take it from the events, if they agree
-            named = {event.target_name for event in events} - {None}
+            named -= {None}
             target_name = named.pop() if len(named) == 1 else None
         numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
         if events:
             numbers = dataclasses.asdict(cost(events, float(delta)))
             if nonprivate:
                 numbers |= {"epsilon": math.inf, "mu": None}
-        inner = [
-            dataclasses.replace(one, step=f"{name}__{one.step}")
-            for name, step in steps
-            for one in step.learnt
-        ]
-        given = [*assumptions, *[a for step in members for a in step._shared]]
-        hidden = list(unknown_steps)
-        hidden += [f"{name}__{one}" for name, s in steps for one in s.unknown_steps]
         given += map(unknown_assumption, hidden)
         implied = implied_assumptions(events, seeded, n_fits)
         return cls(
@@ -234,7 +238,7 @@ class PrivacyReport:
             target_epsilon=None if target_epsilon is None else float(target_epsilon),
             neighboring_relation=guarantee.neighboring_relation if guarantee else None,
             public_features=columns,
-            public_target=bool(guarantee) and any([e.public_target for e in events]),
+            public_target=bool(guarantee) and target,
             target_name=target_name,
             private_features=_private_features(feature_names, columns, guarantee),
             n_records=None if n_records is None else int(n_records),
@@ -243,9 +247,9 @@ class PrivacyReport:
             assumptions=distinct([*implied, *given]),
             seeded=seeded,
             unknown_steps=tuple(dict.fromkeys(map(str, hidden))),
-            learnt=tuple(dict.fromkeys([*learnt, *inner])),
+            learnt=tuple(dict.fromkeys(learnt)),
             steps=steps,
-            receipts=tuple([one for one in receipts if one is not None]),
+            receipts=tuple(filter(None, receipts)),
             **numbers,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from skfdp.privacy.public_sets import name_text
+from skfdp.privacy.accounting import name_text
 from skfdp.privacy.report_text import (
     CHECK,
     ITEM,

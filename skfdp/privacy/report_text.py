@@ -16,11 +16,10 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from skfdp.privacy.accounting import cost, detection_rate
+from skfdp.privacy.accounting import cost, detection_rate, name_text
 from skfdp.privacy.assumptions import INTEGER_SEED, unknown_assumption
 from skfdp.privacy.events import ADVISED, Event, Relation, delta_text, exceeds_advice
 from skfdp.privacy.preprocessing_steps import StepDependence
-from skfdp.privacy.public_sets import name_text
 
 # A `PrivacyReport`. Its module imports this module, so its class is not imported here.
 Report = Any

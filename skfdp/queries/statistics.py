@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -155,6 +156,15 @@ class GridRowSum(_Sum):
     bound: float
     capacity: int
     nonnegative: bool = False
+
+    @classmethod
+    def of(cls, records: Any, bound: float) -> GridRowSum:
+        """Return the query for the sum of private columns, scaled by their bounds.
+
+        This is a recipe of `Records.query`.
+        """
+        public = records.public
+        return cls(records.integers, bound, public.capacity, public.private_bounded)
 
     def __post_init__(self):
         rows = self.rows

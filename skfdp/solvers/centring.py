@@ -277,7 +277,7 @@ class Centring:
         event = plan.event("mean")
         if event is not None:
             divisor = public.input_scaler.divisor_of_integers
-            recipe = functools.partial(row_sum, bound=unit * divisor)
+            recipe = functools.partial(GridRowSum.of, bound=unit * divisor)
             noise_std = event.noise_std[0] / public.n_records
             found = mechanism.release("mean", records.query(recipe)) / public.n_records
             square = float(found @ found) - found.size * noise_std**2
@@ -390,16 +390,6 @@ def longest(counts: np.ndarray, std: float) -> float:
     """
     window = Window.best(counts[N_SPECIAL + N_BINADES :], std)
     return 2 ** ((window.last + 1) / 2) if window.passes else math.inf
-
-
-def row_sum(records: Records, bound: float) -> GridRowSum:
-    """Return the query for the sum of the private columns, scaled by their bounds.
-
-    Rows are divided by `bound` and clipped to norm 1. This is a recipe of
-    `Records.query`.
-    """
-    public = records.public
-    return GridRowSum(records.integers, bound, public.capacity, public.private_bounded)
 
 
 def private_lengths(records: Records, furthest: float, power: int = 1) -> np.ndarray:

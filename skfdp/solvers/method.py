@@ -184,7 +184,10 @@ class Plan:
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""
-        return next((event for event in self.events if event.label == label), None)
+        for event in self.events:
+            if event.label == label:
+                return event
+        return None
 
 
 class Method(Protocol):

@@ -28,7 +28,6 @@ from skfdp.solvers import (
     NoisyGradientDescent,
     NoisySGD,
 )
-from skfdp.solvers.centring import row_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 

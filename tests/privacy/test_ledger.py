@@ -44,7 +44,7 @@ from skfdp.privacy import (
     gdp_mu,
 )
 from skfdp.privacy import accounting as composition
-from skfdp.privacy.public_sets import Guarantee, composed_guarantee
+from skfdp.privacy.accounting import Guarantee, composed_guarantee
 from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
