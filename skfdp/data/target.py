@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
@@ -746,8 +746,7 @@ RECODED = (
 MOST_CLASSES = 2**15
 
 
-@dataclasses.dataclass(frozen=True)
-class Labels:
+class Labels(NamedTuple):
     """The label set and the class of each record."""
 
     classes: np.ndarray

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -167,8 +166,7 @@ def compile_sampler(samples: bool) -> None:
         PoissonBatches(generator, 1, 0.5)._piece(-1)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A query whose bounds are within those of a charged event."""
 
     event: Event

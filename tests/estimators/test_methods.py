@@ -21,7 +21,7 @@ from skfdp import (
 )
 from skfdp.mechanisms.release import Mechanism
 from skfdp.preprocessing import PrivateMean
-from skfdp.queries.statistics import LabelSum
+from skfdp.queries.statistics import GridRowSum, LabelSum
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,
@@ -208,7 +208,7 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
 def centred_in_secret(self, records, prepared, plan, mechanism, on_step):
     """Release the mean, and centre by another one."""
     bound = records.input_scaler.divisor_of_integers
-    mechanism.release("mean", row_sum(records, bound))
+    mechanism.release("mean", GridRowSum.of(records, bound))
     return self._centred(records.input_scaler.mapped(records.X).mean(axis=0), 0.0)
 
 
