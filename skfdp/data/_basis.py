@@ -131,8 +131,7 @@ class SplineBlock(Block):
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
         x = np.clip(np.where(missing, knots[0], x), knots[0], knots[-1])
-        left = np.searchsorted(knots, x, side="right") - 1
-        left = np.clip(left, 0, len(knots) - 2)
+        left = _before(knots, x)
         places = np.stack([left, (left + 1) % len(self.knots)], axis=1)
         share = np.rint(_share(x, knots[left], knots[left + 1]) * _GRID) / _GRID
         return self._replaced(places, np.stack([1 - share, share], axis=1), missing)
@@ -168,6 +167,20 @@ class CategoriesBlock(Block):
             part = read_as(self.reads, raw)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
         return places[:, None], np.ones((len(places), 1))
+
+
+def _before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the last knot that is not above x, but not the last of all.
+
+    Knots at equal distances are found without a search, which takes ten times as long.
+    """
+    most = len(knots) - 2
+    step = (knots[-1] - knots[0]) / (most + 1) or 1.0
+    guess = np.clip((x - knots[0]) / step, 0, most).astype(np.intp)
+    near = (knots[guess] <= x) & (x <= knots[guess + 1])
+    far = np.flatnonzero(~near | (x == knots[guess + 1]))
+    guess[far] = np.searchsorted(knots, x[far], side="right") - 1
+    return np.minimum(guess, most)
 
 
 def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:

@@ -206,17 +206,19 @@ class Walk:
         n_steps = len(self.stds)
         if published is None:
             published = np.arange(n_steps) == n_steps - 1
+        # Python's numbers are faster than arrays without axes.
         shape = np.shape(self.rates)[1:]
-        weight = velocity = variance = np.zeros(shape)
+        weight = velocity = variance = np.zeros(shape) if shape else 0.0
+        rates = self.rates if shape else self.rates.tolist()
+        steps = zip(rates, self.stds.tolist(), published.tolist(), strict=True)
         with np.errstate(all="ignore"):  # steps may diverge
             # From the last step to the first: the effect of each gradient on the
             # published average.
-            for step in reversed(range(n_steps)):
-                rate = self.rates[step]
-                weight = weight + published[step] + penalty * velocity
+            for rate, std, share in reversed([*steps]):
+                weight = weight + share + penalty * velocity
                 weight = weight / (1 + rate * penalty)
                 effect = velocity - rate * weight
-                variance = variance + (effect * self.stds[step]) ** 2
+                variance = variance + effect * std * (effect * std)
                 weight = weight + curvature * effect
                 velocity = self.momentum * effect
         return 1 - weight, variance

@@ -259,24 +259,27 @@ def drift(
     upto = np.cumsum(np.ones(n_rows) if shares is None else shares)
     rows = np.minimum(np.searchsorted(upto, points[:, 0] * upto[-1]), n_rows - 1)
     step = spread / math.sqrt(n_outputs) * ndtri(points[:, 1:])
-    ends, unit = np.stack([believed * step, step]) + margins[rows], 1.0
+    believed, certain = (margins[rows] + one for one in (believed * step, step))
+    # One row for each class, so that sums over classes are fast.
+    truth, own, unit = believed.T.copy(), certain.T.copy(), 1.0
     if n_outputs == 1:  # two classes with one output, whose residual is a number
-        ends, unit = np.pad(ends, ((0, 0), (0, 0), (1, 0))), math.sqrt(2)
-    truth, level, levels = softmax(ends[0], axis=1), 0.0, []
-    own = ends[1] - ends[1].max(axis=1, keepdims=True)
+        truth, own = (np.pad(one, ((1, 0), (0, 0))) for one in (truth, own))
+        unit = math.sqrt(2)
+    truth, own = softmax(truth, axis=0), own - own.max(axis=0)
+    level, levels = np.zeros((len(own), 1)), []
     for most in (clip_norm * unit, math.inf):
         for _ in range(30):
             found = np.exp(own + level)
-            found /= np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
-            square = (found**2).sum(axis=1, keepdims=True) + 1 - 2 * found
+            found /= np.maximum(found.sum(axis=0), 1e-300)
+            square = (found**2).sum(axis=0) + 1 - 2 * found
             kept = truth * np.minimum(1, most / np.sqrt(np.maximum(square, 1e-30)))
-            taken = found * kept.sum(axis=1, keepdims=True)
-            change = np.log((kept.sum(axis=0) + 1e-30) / (taken.sum(axis=0) + 1e-30))
-            level = level + change
+            taken = found * kept.sum(axis=0)
+            change = np.log((kept.sum(axis=1) + 1e-30) / (taken.sum(axis=1) + 1e-30))
+            level = level + change[:, None]
             level -= level.max()  # only differences matter
             if np.ptp(change) < 1e-10:
                 break
-        levels.append(level)
+        levels.append(level[:, 0])
     moved = levels[0] - levels[1]
     return moved[1:] - moved[:1] if n_outputs == 1 else moved - moved.mean()
 
