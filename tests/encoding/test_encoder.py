@@ -230,8 +230,8 @@ def schema(**changed):
         ({"hour": Number(0, 24, knots=[0, 24], cyclic=True)}, "must be 3 to 1000 numb"),
         ({"hour": Number(0, 24, knots=[0, 6, 12], cyclic=True)}, "to the upper bound"),
         ({"age": Number(17, 90, spacing="random")}, "spacing of 'age'='random' is unk"),
-        ({"hour": Number(-1, 24, spacing="geometric")}, "'hour' needs a minimum of 0"),
-    ],
+        ({"hour": Number(-1, 24, spacing="geometric")}, "'hour' needs a minimum of 0")
+    ]
 )  # fmt: skip
 def test_refusals(changed, words):
     with pytest.raises(ValueError, match=words) as refused:
