@@ -597,7 +597,7 @@ for trees, depth, share, clip, ridge in (
         continuous_learning=False, scale_y=False,
         cat_idx=np.flatnonzero(~numbers).tolist(),
         num_idx=np.flatnonzero(numbers).tolist(),
-        cat_values=[[float(k) for k in range(n)] for n in levels],
+        cat_values=[[float(k) for k in range(n)] for n in levels]
     )
     model.train(np.ascontiguousarray(given["codes"]), y.astype(float), "table")
     scores = model.predict(np.ascontiguousarray(given["codes test"]))

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -109,7 +110,7 @@ def fit(kind: str = "FeatureDPLogisticRegression", **given) -> dict[str, int]:
     The first one compiles and plans. Functions of one name that start on one line are
     one. The methods that dataclasses generate are functions of one file, which is left
     out of the changes of file. Objects are those with an `__init__` of ours that runs,
-    the estimator among them.
+    the estimator among them. A pass scales floats, or makes integers of them.
     """
     X = np.random.default_rng(0).random((1000, 6))
     y = (X[:, 0] + X[:, 1] > 1).astype(int)
@@ -117,7 +118,7 @@ def fit(kind: str = "FeatureDPLogisticRegression", **given) -> dict[str, int]:
     given = {"bounds": (0, 1), "random_state": 0, **given}
     estimator = getattr(skfdp, kind)
     package = str(Path(skfdp.__file__).resolve().parent) + os.sep
-    frames, made = [], {}
+    frames, made, passes = [], {}, {"scale": 0.0, "build": 0.0}
 
     def watch(frame, event, _):
         if event != "call" or frame.f_code.co_name == "<module>":
@@ -127,6 +128,13 @@ def fit(kind: str = "FeatureDPLogisticRegression", **given) -> dict[str, int]:
         generated = of_us and code.co_filename == "<string>"
         if generated or code.co_filename.startswith(package):
             frames.append((code.co_filename, code.co_name, code.co_firstlineno))
+        table = frame.f_locals.get("X") if code.co_name in passes else None
+        if (
+            isinstance(table, np.ndarray)
+            and table.shape[1] > 1
+            and table.dtype == float
+        ):
+            passes[code.co_name] += len(table) / len(X)
         if of_us and code.co_name == "__init__":
             made[id(owner)] = owner  # kept, so that no other object gets its number
 
@@ -147,7 +155,23 @@ def fit(kind: str = "FeatureDPLogisticRegression", **given) -> dict[str, int]:
         "changes": sum(map(str.__ne__, written, written[1:])),
         "objects": len(made),
         "classes": len({*map(type, made.values())}),
+        **passes,
     }
+
+
+def memory() -> float:
+    """Return the most memory of a default fit, divided by that of its float64 table."""
+    X = np.random.default_rng(0).random((200_000, 30))
+    y = (X[:, 0] > 0.5).astype(int)
+    model = skfdp.FeatureDPLogisticRegression(bounds=(0, 1), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:100], y[:100])  # compiles
+        tracemalloc.start()
+        model.fit(X, y)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return round(most / X.nbytes, 3)
 
 
 def mutants(survivors: bool = False) -> int:
@@ -264,6 +288,9 @@ MARKS = [
     Mark("    changes of file", lambda: fit()["changes"], 1_792, 1_000),
     Mark("    own objects", lambda: fit()["objects"], 76, 45),
     Mark("    of own classes", lambda: fit()["classes"], 36, 22),
+    Mark("    passes over private floats: scaled", lambda: fit()["scale"], 1, 1),
+    Mark("    quantised", lambda: fit()["build"], 1, 1),
+    Mark("    most memory, of that of X", memory, 0.42),
     Mark("one public column: own objects", lambda: PART()["objects"], 157, 80),
     Mark("    of own classes", lambda: PART()["classes"], 54, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 22, 16),

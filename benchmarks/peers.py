@@ -28,8 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # One thread for jax as well.
 os.environ.setdefault("NPROC", "1")
 os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
 
 import numpy as np

@@ -63,9 +63,7 @@ SCORES = {
     "r2": ("R2", 1, 1, 0.003, 4),
 }
 #: Rivals that were not run, and why.
-NOT_RUN = {
-    "DD-SSP": "its tables come from AIM, which was not written; see no noise",
-}
+NOT_RUN = {"DD-SSP": "its tables come from AIM, which was not written; see no noise"}
 
 
 # ---------------------------------------------------------------- tables

@@ -8,11 +8,7 @@ from scipy.sparse import random_array
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    TableSchema,
-)
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, TableSchema
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 

@@ -24,10 +24,7 @@ from skfdp.solvers import NoisyGradientDescent
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: Parameters of a linear classifier: Algorithm 3 of paper 2, with rows of one norm.
-ALGORITHM_3 = {
-    "centering": "gaussian",
-    "solver": NoisyGradientDescent(normalize=True),
-}
+ALGORITHM_3 = {"centering": "gaussian", "solver": NoisyGradientDescent(normalize=True)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,25 +23,25 @@ TARGET = "income"
 CATEGORIES = {
     "workclass": [
         "Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov",
-        "State-gov", "Without-pay", "Never-worked", "?",
+        "State-gov", "Without-pay", "Never-worked", "?"
     ],
     "education": [
         "Bachelors", "Some-college", "11th", "HS-grad", "Prof-school", "Assoc-acdm",
         "Assoc-voc", "9th", "7th-8th", "12th", "Masters", "1st-4th", "10th",
-        "Doctorate", "5th-6th", "Preschool",
+        "Doctorate", "5th-6th", "Preschool"
     ],
     "marital-status": [
         "Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed",
-        "Married-spouse-absent", "Married-AF-spouse",
+        "Married-spouse-absent", "Married-AF-spouse"
     ],
     "occupation": [
         "Tech-support", "Craft-repair", "Other-service", "Sales", "Exec-managerial",
         "Prof-specialty", "Handlers-cleaners", "Machine-op-inspct", "Adm-clerical",
         "Farming-fishing", "Transport-moving", "Priv-house-serv", "Protective-serv",
-        "Armed-Forces", "?",
+        "Armed-Forces", "?"
     ],
     "relationship": [
-        "Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried",
+        "Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried"
     ],
     "race": ["White", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other", "Black"],
     "sex": ["Female", "Male"],
@@ -52,8 +52,8 @@ CATEGORIES = {
         "Vietnam", "Mexico", "Portugal", "Ireland", "France", "Dominican-Republic",
         "Laos", "Ecuador", "Taiwan", "Haiti", "Columbia", "Hungary", "Guatemala",
         "Nicaragua", "Scotland", "Thailand", "Yugoslavia", "El-Salvador",
-        "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?",
-    ],
+        "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?"
+    ]
 }
 # fmt: on
 

@@ -315,9 +315,7 @@ def main(argv: list[str] | None = None) -> None:
         help="noise multiplier 1, as in the paper, and so many steps (16 48 160)",
     )
     parser.add_argument(
-        "--relation",
-        default="replace_one",
-        choices=["replace_one", "replace_special"],
+        "--relation", default="replace_one", choices=["replace_one", "replace_special"]
     )
     parser.add_argument("--output", type=Path)
     parser.add_argument("--figure", type=Path)
@@ -343,15 +341,7 @@ def main(argv: list[str] | None = None) -> None:
     }
     store = Store(path, config)
     for seed in range(options.seeds):
-        run(
-            store,
-            n_rows,
-            steps,
-            seed,
-            options.relation,
-            options.data,
-            options.only,
-        )
+        run(store, n_rows, steps, seed, options.relation, options.data, options.only)
     rows = table(store.cells, steps)
     store.save(rows=rows)
     for row in rows:
@@ -364,11 +354,7 @@ def main(argv: list[str] | None = None) -> None:
 def describe(n_rows, relation) -> None:
     """Print the size, the relation, and the noise of ten passes at epsilon 8."""
     paper = calibrate(
-        8.0,
-        DELTA,
-        n_steps=N_STEPS,
-        sampling_rate=RATE,
-        neighboring_relation=relation,
+        8.0, DELTA, n_steps=N_STEPS, sampling_rate=RATE, neighboring_relation=relation
     )
     print(
         f"{n_rows} rows, {relation}; {N_STEPS} steps at rate 1/16 and epsilon "

@@ -42,14 +42,7 @@ from _common import (
     scores,
     table_scores,
 )
-from _flips import (
-    curved_split,
-    hats,
-    heavy_split,
-    rare_split,
-    warner,
-    with_prior,
-)
+from _flips import curved_split, hats, heavy_split, rare_split, warner, with_prior
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression

@@ -170,11 +170,7 @@ def _of_income(column: pd.Series) -> np.ndarray:
     return (low >= 30).to_numpy()
 
 
-_TELCO = {
-    "tenure": (0, 72),
-    "MonthlyCharges": (0, 150),
-    "TotalCharges": (0, 10_000),
-}
+_TELCO = {"tenure": (0, 72), "MonthlyCharges": (0, 150), "TotalCharges": (0, 10_000)}
 _CARDIO = {
     "age": (10_000, 25_000),
     "height": (120, 220),
