@@ -21,11 +21,9 @@ from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.addresses import Versioned
 from skfdp.data.arrays import (
     is_dask,
+    name_facts,
     readable,
     shaped_target,
-)
-from skfdp.data.columns import (
-    name_facts,
 )
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import (

@@ -14,7 +14,7 @@ import contextlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,7 @@ from skfdp.data.target import (
     real,
 )
 from skfdp.data.validation import is_missing, unmasked
+from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 
 DAY = 86_400_000_000  # microseconds
@@ -845,3 +846,70 @@ def _check_enough(estimator, n_rows: int, reset: bool) -> None:
         raise ValueError(
             f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
         )
+
+
+# Names of columns and targets, in plans and reports.
+
+
+def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:
+    """Return the names of the columns of X, or their positions if X has no names."""
+    if own is None:
+        return tuple(range(n_features))
+    return tuple(spelling(str(name)) for name in own)
+
+
+def target_name(declared: str | None, y: Any) -> str | None:
+    """Return the declared name of the target, or the name of y; None without either.
+
+    A Series, or a DataFrame of one column, has a name. The name of a Dask array is
+    ignored, because this name is a digest of the array's values.
+    """
+    if declared is None:
+        if is_dask(y) and not hasattr(type(y), "divisions"):
+            return None
+        columns = getattr(y, "columns", None)
+        found = getattr(y, "name", None)
+        if columns is not None and len(columns) == 1:
+            found = columns[0]
+        return (spelling(found) or None) if isinstance(found, str) else None
+    if not isinstance(declared, str) or not spelling(declared):
+        raise ValueError(
+            f"target={shown(declared)} must be the name of the column that y holds, or "
+            "is computed from."
+        )
+    return spelling(declared)
+
+
+def name_facts(
+    columns: Sequence[str | int],
+    public: np.ndarray,
+    *,
+    target: str | None = None,
+    has_target: bool = True,
+    public_target: bool = False,
+) -> dict[str, Any]:
+    """Return the names of columns and target that are recorded in events of a fit.
+
+    Refuse a name that is both public and private.
+    """
+    names = {False: {}, True: {}}  # names of private and of public columns, in order
+    for name, is_public in zip(columns, public, strict=True):
+        names[bool(is_public)][name] = None
+    shown = tuple(names[True])
+    if target is not None:
+        names[bool(public_target)][target] = None
+    both = names[True].keys() & names[False]
+    both = sorted([name for name in both if isinstance(name, str)])
+    if both:
+        raise ValueError(
+            f"{both[0]!r} is the name of a public and of a private column or target of "
+            "this fit: declare both public or both private, or rename one."
+        )
+    unnamed = ["columns"] * (not all([isinstance(name, str) for name in columns]))
+    unnamed += ["target"] * (has_target and target is None)
+    return {
+        "public_features": shown,
+        "public_target": public_target,
+        "target_name": target,
+        "unnamed": tuple(unnamed),
+    }

@@ -19,15 +19,17 @@ from skfdp.data.arrays import (
     check_names,
     check_no_path,
     column_labels,
+    column_names,
     is_frame,
+    name_facts,
     numbers,
     numeric_target,
     objects,
     raw_column,
     readable,
     shaped_target,
+    target_name,
 )
-from skfdp.data.columns import column_names, name_facts, target_name
 from skfdp.data.target import check_target, encode_any
 from skfdp.data.units import Units, units_as_weighted, without_group_column
 from skfdp.data.validation import is_missing, unmasked, without_traps

@@ -22,9 +22,9 @@ from skfdp import (
     TableSchema,
 )
 from skfdp.data.arrays import places_of, read_as
-from skfdp.data.columns import public_mask
 from skfdp.data.target import spelling_of
 from skfdp.privacy import AddOrRemoveOne
+from skfdp.reader import public_mask
 from skfdp.schema import Label, Number
 from skfdp.solvers import (
     FeatureDPSGD,

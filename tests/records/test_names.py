@@ -18,8 +18,8 @@ from skfdp import (
     PrivateCenteringTransformer,
     UtilityWarning,
 )
-from skfdp.data.columns import public_mask
 from skfdp.inspection import EffectsDisplay
+from skfdp.reader import public_mask
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
