@@ -221,7 +221,7 @@ class Walk:
                 variance = variance + effect * std * (effect * std)
                 weight = weight + curvature * effect
                 velocity = self.momentum * effect
-        return 1 - weight, variance
+        return np.asarray(1 - weight)[()], np.asarray(variance)[()]
 
 
 def warn_of_noise_left(std: float) -> None:
