@@ -69,7 +69,7 @@ from skfdp.solvers.bounds import (
     BoundsFirst,
     told_of_released,
 )
-from skfdp.solvers.method import Budget, Method, OnStep, Plan
+from skfdp.solvers.method import Budget, Method, OnStep, Plan, WithoutPrivacy
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     parameters_of,
@@ -432,40 +432,31 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         Whatever can fail for public reasons comes before the charge, which is never
         refunded: the plan, the report, callbacks, and the compilation of the noise.
         """
+        private = math.isfinite(self.epsilon)
+        if private:
+            warn_of_weakness(self.epsilon, self.random_state)
+        else:
+            records = records.without_nulls()
         public = records.public
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
-        if math.isinf(self.epsilon):
-            fit_plan = self._fit_plan(public, None)
-            kept = records.without_nulls()
-            if kept.n_rows == 0:
-                raise ValueError(
-                    "every row lacks a target, or a value without a replacement: pass "
-                    "rows that have both."
-                )
-            report, context = self._report(public, fit_plan, ledger), self._begun()
-            if ledger is not None:
-                receipt = ledger.charge_nonprivate(label=fit_plan.subject)
-                report = dataclasses.replace(report, receipts=(receipt,))
-            run = functools.partial(self._without_privacy, kept)
-            return self._train(lambda on_step: run(), public, context, report)
-        warn_of_weakness(self.epsilon, self.random_state)
         method, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
-        run = functools.partial(method.run, records, prepared, plan)
-        of_rows = records.is_null, public.units
         report = self._report(public, fit_plan, ledger, plan.n_steps)
         context = self._begun(plan.n_steps)
-        key = None if noise.current() is not None else OPEN.get()
+        key = OPEN.get() if private and noise.current() is None else None
         if key is not None:
             key.open(records, public.declared.parameters, fit_plan)
         streams = Streams(self.random_state, type(self), key)
-        mechanism = Mechanism(plan.events, streams, *of_rows)
+        mechanism = Mechanism(plan.events, streams, records.is_null, public.units)
         if ledger is not None:
-            charge = functools.partial(key.charge, ledger) if key else ledger.charge
-            receipt = charge(fit_plan.events, label=fit_plan.subject)
-            report = dataclasses.replace(report, receipts=(receipt,))
-        run = functools.partial(run, mechanism)
-        return self._train(run, public, context, report)
+            of_key = functools.partial(key.charge, ledger) if key else ledger.charge
+            charge = functools.partial(of_key, fit_plan.events)
+            charge = charge if private else ledger.charge_nonprivate
+            receipts = (charge(label=fit_plan.subject),)
+            report = dataclasses.replace(report, receipts=receipts)
+        on_step = self._on_step(context, public, report)
+        found = method.run(records, prepared, plan, mechanism, on_step)
+        return self._publish(context, self._attributes(public, found), public, report)
 
     def _report(
         self,
@@ -503,20 +494,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         context.call_on_fit_task_begin(estimator=self)
         return context
 
-    def _train(
-        self,
-        run: Callable[[OnStep], Any],
-        public: PublicRecords,
-        context: Any,
-        report: PrivacyReport,
-    ):
-        """Run the charged fit, set attributes and report, and call the callbacks."""
-        on_step = None
-        if getattr(self, "_skl_callbacks", None):
-            on_step = self._on_step(context, public, report)
-        attributes = self._attributes(public, run(on_step)) | public.reader.attributes
-        return self._finish(context, attributes, report)
-
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:
         """Return the releases and cost of a fit on X, y, without charging them.
@@ -547,8 +524,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
         def planned(records: Records) -> FitPlan:
             public = records.public
-            plan = self._planned(public)[-1] if math.isfinite(self.epsilon) else None
-            return self._fit_plan(public, plan)
+            return self._fit_plan(public, self._planned(public)[-1])
 
         return self._on_records(planned, X, y, planning=True, **of_rows)
 
@@ -639,6 +615,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, its preparation from public facts, and its plan."""
+        if math.isinf(self.epsilon):
+            return WithoutPrivacy(self._without_privacy), None, Plan(events=())
         method, budget = self._method(public), self._budget(public)
         if public.in_partitions:
             from skfdp import dask_tables
@@ -669,11 +647,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             )
         return method, prepared, plan
 
-    def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
-        """Return the plan for users, ledgers and reports.
-
-        `plan` is the plan of the method, and None for ``epsilon=inf``.
-        """
+    def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:
+        """Return the plan for users, ledgers and reports."""
         declared, more = public.declared, []
         if declared.schema is not None and declared.schema.declared_by is not None:
             text = (
@@ -695,26 +670,29 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         assumptions = (
             *self._assumed(declared),
             *more,
-            *(() if plan is None else plan.assumptions),
+            *plan.assumptions,
         )
-        if plan is not None and declared.releases_bounds and public.n_private:
+        if declared.releases_bounds and public.n_private:
             assumptions = told_of_released(assumptions)
         return FitPlan(
             subject=self._subject(),
-            events=() if plan is None else plan.events,
+            events=plan.events,
             delta=self.delta,
             target_epsilon=self.epsilon,
             n_records=public.n_records,
             assumptions=assumptions,
-            schedule=None if plan is None else plan.schedule,
-            expected_gap=None if plan is None else plan.expected_gap,
+            schedule=plan.schedule,
+            expected_gap=plan.expected_gap,
         )
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
         """Return a function that calls the callbacks after a step of the training.
 
-        The function returns whether a callback wants to stop the training.
+        The function returns whether a callback wants to stop the training. None: there
+        are no callbacks.
         """
+        if not getattr(self, "_skl_callbacks", None):
+            return None
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
@@ -735,7 +713,13 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         own = self._attributes(public, found())
         return {**own, **public.reader.attributes, "privacy_": report}
 
-    def _finish(self, context, attributes: dict[str, Any], report: PrivacyReport):
+    def _publish(
+        self,
+        context,
+        attributes: dict[str, Any],
+        public: PublicRecords,
+        report: PrivacyReport,
+    ):
         """Set the fitted attributes, and call the callbacks at the end of the fit."""
         for name in self._weights:
             found = attributes[name]
@@ -746,7 +730,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                     "bounds of moderate size, or rescale the columns; the charge for "
                     "this fit stays."
                 )
-        for name, value in attributes.items():
+        for name, value in (attributes | public.reader.attributes).items():
             setattr(self, name, value)
         self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
         with users_state():

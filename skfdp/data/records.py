@@ -403,10 +403,18 @@ class Records:
         return dataclasses.replace(self, public=public)
 
     def without_nulls(self) -> Records:
-        """Return the table without null records, for fits without privacy."""
+        """Return the table without null records, for fits without privacy.
+
+        Raise ValueError if no record is left.
+        """
         if self.is_null is None:
             return self
         kept, public = ~self.is_null, self.public
+        if not kept.any():
+            raise ValueError(
+                "every row lacks a target, or a value without a replacement: pass rows "
+                "that have both."
+            )
 
         def rows(values: np.ndarray | csr_array | None):
             return None if values is None else chosen_rows(values, kept)

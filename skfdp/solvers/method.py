@@ -163,8 +163,9 @@ class Plan:
     ----------
     events : tuple of Event
         All planned releases, which are charged before any of them.
-    schedule : PrivacyPlan
-        The schedule of the last event; the earlier events are its `other_events`.
+    schedule : PrivacyPlan or None
+        The schedule of the last event; the earlier events are its `other_events`. None
+        without events.
     assumptions : tuple of Assumption
         Assumptions of the guarantee.
     n_steps : int or None
@@ -176,7 +177,7 @@ class Plan:
     """
 
     events: tuple[Event, ...]
-    schedule: PrivacyPlan
+    schedule: PrivacyPlan | None = None
     assumptions: tuple[Assumption, ...] = ()
     n_steps: int | None = None
     counts_labels: bool = False
@@ -208,3 +209,14 @@ class Method(Protocol):
         on_step: OnStep,
     ) -> Any:
         """Release the planned sums through the mechanism, and return the model."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutPrivacy:
+    """The method of fits without privacy; ``fit(records)`` returns the model."""
+
+    fit: Callable[[Records], Any]
+
+    def run(self, records: Records, *_: Any) -> Any:
+        """Fit without a release."""
+        return self.fit(records)
