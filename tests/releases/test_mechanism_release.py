@@ -267,7 +267,7 @@ def test_sabotage_of_the_checks_is_noticed(check, monkeypatch):
 
     def unchecked(mechanism, label, query, stream):
         asked = checked(mechanism, label, Query(), stream)
-        return dataclasses.replace(asked, given=query, query=query)
+        return asked._replace(given=query, query=query)
 
     monkeypatch.setattr(Mechanism, "_checked", unchecked)
     with pytest.raises((pytest.fail.Exception, IndexError)):
