@@ -288,7 +288,7 @@ def test_a_release_that_shows_too_much_is_refuted_alone(monkeypatch):
 
     def halved(mechanism, asked, *given):
         stds = asked.stds / (2 if asked.event.label == "mean" else 1)
-        return honest(mechanism, dataclasses.replace(asked, stds=stds), *given)
+        return honest(mechanism, asked._replace(stds=stds), *given)
 
     monkeypatch.setattr(Mechanism, "_released_now", halved)
     small = dataclasses.replace(FULL, noise_std=(5.0,))
