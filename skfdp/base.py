@@ -8,8 +8,9 @@ import functools
 import hashlib
 import math
 import numbers
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ from skfdp.solvers.bounds import (
     told_of_released,
     with_public_bounds,
 )
-from skfdp.solvers.method import Budget, Method, OnStep, Plan
+from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     nominal_count,
@@ -195,26 +196,6 @@ class PrivateClassifier(ClassifierMixin):
             return None if weight is None else public.class_weight
         known = records.target, public.n_classes, public.shares
         return 1 / (public.n_classes * class_shares(*known))
-
-    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
-        found, given = super()._planned(public), self._declared.parameters
-        if not self._balances:
-            return found
-        with_frequencies = "class counts", "label statistic"
-        known = public.has_target or any(
-            e.label.endswith(with_frequencies) for e in found[-1].events
-        )
-        odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
-        if not (odds and known):
-            raise ValueError(
-                "class_weight='balanced' needs the log loss, an intercept and class "
-                "counts, but this fit lacks one of them: pass a dict of public "
-                "weights, such as {0: 1.0, 1: 5.0}. Class counts are not released by "
-                "networks with a private target, nor by fits with C, public_loss, "
-                "max_weight_norm, gradient_scale, averaged iterates, your own "
-                "public_model or a tiny budget."
-            )
-        return found
 
     @without_traps()
     def score(self, X, y, sample_weight=None) -> float:
@@ -406,8 +387,6 @@ class TableEstimator(Versioned, BaseEstimator):
     #: Whether encoded rows with many columns may be stored as a sparse matrix.
     _omits_zeros = False
     _has_target = True
-    #: Whether rows with a norm above `row_norm` are scaled down to this norm.
-    _shortens_rows = True
     #: Whether all rows of a person can be protected together.
     _protects_groups = False
     #: Whether X may be a Dask collection.
@@ -577,7 +556,7 @@ class TableEstimator(Versioned, BaseEstimator):
             names,
             sparse,
             public=mask,
-            shortens=self._shortens_rows,
+            shortens=False,
             longest=None if table is None else table.longest,
         )
         mixed = mask.any() and not mask.all()
@@ -593,7 +572,8 @@ class TableEstimator(Versioned, BaseEstimator):
     def _given(self) -> dict[str, Any]:
         """Return the parameters by name, including those of the chosen algorithms."""
         mine = parameters_of(type(self))
-        given = _UNDECLARED | {name: getattr(self, name) for name in mine}
+        values = operator.attrgetter(*mine)(self)
+        given = _UNDECLARED | dict(zip(mine, values, strict=True))
         for algorithm in (self._solver, given["loss"]):
             if isinstance(algorithm, Choice):
                 given |= algorithm.get_params(deep=False)
@@ -774,24 +754,13 @@ class TableEstimator(Versioned, BaseEstimator):
         shows_target = bool(self._declared.public_target)
         if mask.all() and shows_target:
             raise ValueError(
-                "every column and the target are declared public, so there is nothing "
-                "to protect: use a scikit-learn estimator."
+                "public_target=True, and every column is declared public, so there is "
+                "nothing to protect: use a scikit-learn estimator."
             )
-        if self._declared.n_records is None:
-            return
-        name = "add_or_remove_one"
-        if mask.any() or shows_target:
+        if self._declared.n_records is not None and (mask.any() or shows_target):
             raise ValueError(
-                f"neighboring_relation={name!r} adds or removes whole records, so no "
+                "neighboring_relation='add_or_remove_one' is of whole records, so no "
                 "part of them can be public: use 'replace_one' or 'replace_special'."
-            )
-        public_loss = self._declared.parameters["public_loss"]
-        if public_loss is not None:
-            # An exact average over the rows would reveal their number.
-            raise ValueError(
-                f"public_loss={shown(public_loss)} uses exact averages over the rows, "
-                f"whose number is private under neighboring_relation={name!r}: leave "
-                "it out, or use 'replace_one'."
             )
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
@@ -845,7 +814,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     _released: tuple[str, ...] = ()
     #: Attributes that must be finite.
     _weights: tuple[str, ...] = ()
-    _has_loop = False
+    #: Name of a fit in ledgers and reports; None: the name of the class.
+    _subject: str | None = None
     #: Whether the report assumes that no earlier step of a Pipeline learnt from data.
     _may_be_a_step = True
     #: Assumptions of the report, in addition to those that depend on the fit.
@@ -938,7 +908,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         n_steps: int | None = None,
     ) -> PrivacyReport:
         """Return the report of a fit; `n_steps` is None without a training loop."""
-        has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
+        has_loop = self._has_target if math.isinf(self.epsilon) else n_steps is not None
         return PrivacyReport.from_events(
             subject=fit_plan.subject,
             events=fit_plan.events,
@@ -1030,8 +1000,8 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 "number of threads, or -1 for all cores."
             )
 
-    def _method(self, public: PublicRecords) -> Method:
-        """Return the method that fits, with its parameters."""
+    def _methods(self, public: PublicRecords) -> Iterable[Method]:
+        """Return methods for the parameters; the first one that can fit does so."""
         raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
@@ -1046,10 +1016,6 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
     def _seeded(self) -> bool:
         """Whether the noise can be reproduced: with a seed, or within an audit."""
         return self.random_state is not None or noise.current() is not None
-
-    def _subject(self) -> str:
-        """Return the name of a fit in ledgers and reports."""
-        return type(self).__name__
 
     # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
@@ -1074,15 +1040,35 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
             float(self.epsilon), float(self.delta), relation, facts, reach=public.reach
         )
 
+    def _method(self, public: PublicRecords, budget: Budget) -> Method:
+        """Return the first method that can fit and honours all that was asked."""
+        # A user's subclass may have parameters of its own.
+        kinds = [
+            k for k in type(self).__mro__ if f"{k.__module__}.".startswith("skfdp.")
+        ]
+        asked, refusal = {}, None
+        for name, parameter in parameters_of(kinds[0]).items():
+            value = getattr(self, name)
+            parts = {name: (value, parameter.default, "")}
+            if isinstance(value, Choice):
+                for part, own in value.get_params(deep=False).items():
+                    parts[part] = own, getattr(type(value)(), part), f" of {name}"
+            for part, (own, usual, where) in parts.items():
+                same = own is usual or (np.isscalar(own) and own == usual)
+                if part not in BESIDE and not same:
+                    asked[part] = f"{part}={shown(own)}{where}"
+        for method in self._methods(public):
+            if self._declared.releases_bounds and public.n_private:
+                method = BoundsFirst(method)
+            refusal = method.needs(public, budget).refusal(public, asked)
+            if refusal is None:
+                return method
+        raise ValueError(refusal)
+
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, its preparation from public facts, and its plan."""
-        method, budget = self._method(public), self._budget(public)
-        if public.in_partitions:
-            from skfdp import dask_tables
-
-            dask_tables.check_method(method)
-        if self._declared.releases_bounds and public.n_private:
-            method = BoundsFirst(method)
+        budget = self._budget(public)
+        method = self._method(public, budget)
         prepared = method.prepare(public, budget)
         plan = method.plan(public, prepared, budget)
         gap = plan.expected_gap
@@ -1096,9 +1082,9 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
                 "records or fewer columns, or declare columns as public.",
                 UtilityWarning,
             )
-        unseen = public.classes_source == "declared" and not public.has_target
-        numbers = unseen and public.classes.dtype.kind in "iu"
-        if numbers and not (plan.counts_labels or are_codes(public.classes)):
+        seen = public.classes_source != "declared" or public.has_target
+        seen = seen or plan.counts_labels or public.classes.dtype.kind not in "iu"
+        if not (seen or are_codes(public.classes)):
             warn_caller(
                 f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and "
                 f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",
@@ -1111,33 +1097,30 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
 
         `plan` is the plan of the method, and None for ``epsilon=inf``.
         """
-        declared, more = self._declared, []
-        if declared.schema is not None and declared.schema.declared_by is not None:
-            text = (
-                "The bounds and categories declared in the file "
-                f"{declared.schema.declared_by!r} were chosen without looking at "
-                "private data."
-            )
-            more.append(Assumption("schema_file_chosen", text))
-        if declared.schema is not None and declared.schema.counts_seen:
-            more.append(COUNTS_SEEN)
-        # The assumption is listed for all weights, even if they are 0 or 1 and only
-        # leave out rows.
-        more += [WEIGHTS_ARE_PUBLIC] * self._has_weights
-        if declared.max_rows_per_group is not None and public.has_persons:
-            more.append(ORDER_IS_PUBLIC)
-        more += [SAME_PARTITIONS] * public.in_partitions
-        more += [KEY_UNREAD] * (OPEN.get() is not None)
-        more += [BALANCED] * getattr(self, "_balances", False)
+        declared = self._declared
+        by = getattr(declared.schema, "declared_by", None)
+        chosen = (
+            f"The bounds and categories declared in the file {by!r} were chosen "
+            "without looking at private data."
+        )
         assumptions = (
             *self._assumptions,
-            *more,
+            *([] if by is None else [Assumption("schema_file_chosen", chosen)]),
+            *(COUNTS_SEEN,) * bool(getattr(declared.schema, "counts_seen", False)),
+            # The assumption is listed for all weights, even if they are 0 or 1 and only
+            # leave out rows.
+            *(WEIGHTS_ARE_PUBLIC,) * self._has_weights,
+            *(ORDER_IS_PUBLIC,)
+            * (declared.max_rows_per_group is not None and public.has_persons),
+            *(SAME_PARTITIONS,) * public.in_partitions,
+            *(KEY_UNREAD,) * (OPEN.get() is not None),
+            *(BALANCED,) * getattr(self, "_balances", False),
             *(() if plan is None else plan.assumptions),
         )
         if plan is not None and declared.releases_bounds and public.n_private:
             assumptions = told_of_released(assumptions)
         return FitPlan(
-            subject=self._subject(),
+            subject=self._subject or type(self).__name__,
             events=() if plan is None else plan.events,
             delta=self.delta,
             target_epsilon=self.epsilon,
@@ -1176,7 +1159,7 @@ class PrivateEstimator(CallbackSupportMixin, TableEstimator):
         for name in self._weights:
             found = attributes[name]
             parts = found if isinstance(found, list) else [found]
-            if not all([np.isfinite(part).all() for part in parts]):
+            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
                 raise ValueError(
                     "the fitted weights are not finite in the units of X: declare "
                     "bounds of moderate size, or rescale the columns; the charge for "

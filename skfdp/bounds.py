@@ -17,7 +17,6 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, STORED_TYPES, Assumption
-from skfdp.privacy.checks import shown
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
 
@@ -194,6 +193,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
+    _subject = "private_bounds"
     _released = ("columns_",)
     _has_target = False
     _may_be_a_step = False
@@ -214,22 +214,10 @@ class PrivateBoundsRelease(PrivateEstimator):
         """Return the releases and cost of a fit on X, without charging them."""
         return self._plan(X, None, groups=groups)
 
-    def _subject(self) -> str:
-        return "private_bounds"
-
     def _checked(self, X, y, planning: bool, **how: bool) -> tuple[Any, Any]:
         """Convert all columns of a frame to numbers, including text columns."""
         every = dict.fromkeys(range(len(column_labels(X))))
         return super()._checked(declared_numbers(X, every), y, planning, **how)
-
-    def _check_split(self, mask: np.ndarray) -> None:
-        super()._check_split(mask)
-        if mask.all():
-            raise ValueError(
-                f"public_features={shown(self.public_features)} names every column, so "
-                "there is nothing to protect: compute the minimum and maximum of each "
-                "column instead."
-            )
 
     def _input_scaler(self, *table: Any) -> InputScaler:
         return InputScaler(feature_bound=np.inf)
@@ -238,8 +226,8 @@ class PrivateBoundsRelease(PrivateEstimator):
         self.plan_ = super()._fit_plan(public, plan)
         return self.plan_
 
-    def _method(self, public: PublicRecords) -> BoundsRelease:
-        return BoundsRelease()
+    def _methods(self, public: PublicRecords) -> list[BoundsRelease]:
+        return [BoundsRelease()]
 
     def _without_privacy(self, records: Records) -> list[FoundBounds]:
         places = range(records.public.n_features)
