@@ -7,7 +7,8 @@ import functools
 import hashlib
 import math
 import numbers
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,14 @@ from skfdp.solvers.bounds import (
     BoundsFirst,
     told_of_released,
 )
-from skfdp.solvers.method import Budget, Method, OnStep, Plan, WithoutPrivacy
+from skfdp.solvers.method import (
+    BESIDE,
+    Budget,
+    Method,
+    OnStep,
+    Plan,
+    WithoutPrivacy,
+)
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     parameters_of,
@@ -122,26 +130,6 @@ class PrivateClassifier(ClassifierMixin):
             return None if weight is None else public.class_weight
         known = records.target, public.n_classes, public.shares
         return 1 / (public.n_classes * class_shares(*known))
-
-    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
-        found, given = super()._planned(public), public.declared.parameters
-        if not self._balances:
-            return found
-        with_frequencies = "class counts", "label statistic"
-        known = public.has_target or any(
-            e.label.endswith(with_frequencies) for e in found[-1].events
-        )
-        odds = given["loss"] == "log_loss" and given.get("fit_intercept", True)
-        if not (odds and known):
-            raise ValueError(
-                "class_weight='balanced' needs the log loss, an intercept and class "
-                "counts, but this fit lacks one of them: pass a dict of public "
-                "weights, such as {0: 1.0, 1: 5.0}. Class counts are not released by "
-                "networks with a private target, nor by fits with C, public_loss, "
-                "max_weight_norm, gradient_scale, averaged iterates, your own "
-                "public_model or a tiny budget."
-            )
-        return found
 
     @without_traps()
     def score(self, X, y, sample_weight=None) -> float:
@@ -295,7 +283,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     _released: tuple[str, ...] = ()
     #: Attributes that must be finite.
     _weights: tuple[str, ...] = ()
-    _has_loop = False
+    #: Name of a fit in ledgers and reports; None: the name of the class.
+    _subject: str | None = None
     #: Whether the report assumes that no earlier step of a Pipeline learnt from data.
     _may_be_a_step = True
 
@@ -466,7 +455,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         n_steps: int | None = None,
     ) -> PrivacyReport:
         """Return the report of a fit; `n_steps` is None without a training loop."""
-        has_loop = self._has_loop if math.isinf(self.epsilon) else n_steps is not None
         return PrivacyReport.from_events(
             subject=fit_plan.subject,
             events=fit_plan.events,
@@ -477,7 +465,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             target_name=public.target_name,
             released=self._released
             + ("input_scaler_",) * public.declared.releases_bounds
-            + ("every intermediate step of the training",) * has_loop,
+            + ("every intermediate step of the training",) * (n_steps is not None),
             assumptions=(
                 *fit_plan.assumptions,
                 *(ONE_STEP,) * self._may_be_a_step,
@@ -537,7 +525,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def _given(self) -> dict[str, Any]:
         """Return the parameters by name, including those of the chosen algorithms."""
         mine = parameters_of(type(self))
-        given = _UNDECLARED | {name: getattr(self, name) for name in mine}
+        values = operator.attrgetter(*mine)(self)
+        given = _UNDECLARED | dict(zip(mine, values, strict=True))
         for algorithm in (self._solver, given["loss"]):
             if isinstance(algorithm, Choice):
                 given |= algorithm.get_params(deep=False)
@@ -555,8 +544,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                 "number of threads, or -1 for all cores."
             )
 
-    def _method(self, public: PublicRecords) -> Method:
-        """Return the method that fits, with its parameters."""
+    def _methods(self, public: PublicRecords) -> Iterable[Method]:
+        """Return methods for the parameters; the first one that can fit does so."""
         raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
@@ -586,10 +575,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         """Return the assumptions of the report that follow from declarations."""
         return ASSUMPTIONS
 
-    def _subject(self) -> str:
-        """Return the name of a fit in ledgers and reports."""
-        return type(self).__name__
-
     # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
         """Return the budget of a fit, with the public fields that its events share."""
@@ -613,17 +598,37 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             float(self.epsilon), float(self.delta), relation, facts, reach=public.reach
         )
 
+    def _method(self, public: PublicRecords, budget: Budget) -> Method:
+        """Return the first method that can fit and honours all that was asked."""
+        # A user's subclass may have parameters of its own.
+        kinds = [
+            k for k in type(self).__mro__ if f"{k.__module__}.".startswith("skfdp.")
+        ]
+        asked, refusal = {}, None
+        for name, parameter in parameters_of(kinds[0]).items():
+            value = getattr(self, name)
+            parts = {name: (value, parameter.default, "")}
+            if isinstance(value, Choice):
+                for part, own in value.get_params(deep=False).items():
+                    parts[part] = own, getattr(type(value)(), part), f" of {name}"
+            for part, (own, usual, where) in parts.items():
+                same = own is usual or (np.isscalar(own) and own == usual)
+                if part not in BESIDE and not same:
+                    asked[part] = f"{part}={shown(own)}{where}"
+        for method in self._methods(public):
+            if public.declared.releases_bounds and public.n_private:
+                method = BoundsFirst(method)
+            refusal = method.needs(public, budget).refusal(public, asked)
+            if refusal is None:
+                return method
+        raise ValueError(refusal)
+
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
         """Return the method, its preparation from public facts, and its plan."""
         if math.isinf(self.epsilon):
             return WithoutPrivacy(self._without_privacy), None, Plan(events=())
-        method, budget = self._method(public), self._budget(public)
-        if public.in_partitions:
-            from skfdp import dask_tables
-
-            dask_tables.check_method(method)
-        if public.declared.releases_bounds and public.n_private:
-            method = BoundsFirst(method)
+        budget = self._budget(public)
+        method = self._method(public, budget)
         prepared = method.prepare(public, budget)
         plan = method.plan(public, prepared, budget)
         gap = plan.expected_gap
@@ -637,9 +642,9 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                 "records or fewer columns, or declare columns as public.",
                 UtilityWarning,
             )
-        unseen = public.classes_source == "declared" and not public.has_target
-        numbers = unseen and public.classes.dtype.kind in "iu"
-        if numbers and not (plan.counts_labels or are_codes(public.classes)):
+        seen = public.classes_source != "declared" or public.has_target
+        seen = seen or plan.counts_labels or public.classes.dtype.kind not in "iu"
+        if not (seen or are_codes(public.classes)):
             warn_caller(
                 f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and "
                 f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",
@@ -649,33 +654,30 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:
         """Return the plan for users, ledgers and reports."""
-        declared, more = public.declared, []
-        if declared.schema is not None and declared.schema.declared_by is not None:
-            text = (
-                "The bounds and categories declared in the file "
-                f"{declared.schema.declared_by!r} were chosen without looking at "
-                "private data."
-            )
-            more.append(Assumption("schema_file_chosen", text))
-        if declared.schema is not None and declared.schema.counts_seen:
-            more.append(COUNTS_SEEN)
-        # The assumption is listed for all weights, even if they are 0 or 1 and only
-        # leave out rows.
-        more += [WEIGHTS_ARE_PUBLIC] * public.is_weighted
-        if declared.max_rows_per_group is not None and public.has_persons:
-            more.append(ORDER_IS_PUBLIC)
-        more += [SAME_PARTITIONS] * public.in_partitions
-        more += [KEY_UNREAD] * (OPEN.get() is not None)
-        more += [BALANCED] * getattr(self, "_balances", False)
+        declared = public.declared
+        by = getattr(declared.schema, "declared_by", None)
+        chosen = (
+            f"The bounds and categories declared in the file {by!r} were chosen "
+            "without looking at private data."
+        )
         assumptions = (
             *self._assumed(declared),
-            *more,
+            *([] if by is None else [Assumption("schema_file_chosen", chosen)]),
+            *(COUNTS_SEEN,) * bool(getattr(declared.schema, "counts_seen", False)),
+            # The assumption is listed for all weights, even if they are 0 or 1 and only
+            # leave out rows.
+            *(WEIGHTS_ARE_PUBLIC,) * public.is_weighted,
+            *(ORDER_IS_PUBLIC,)
+            * (declared.max_rows_per_group is not None and public.has_persons),
+            *(SAME_PARTITIONS,) * public.in_partitions,
+            *(KEY_UNREAD,) * (OPEN.get() is not None),
+            *(BALANCED,) * getattr(self, "_balances", False),
             *plan.assumptions,
         )
         if declared.releases_bounds and public.n_private:
             assumptions = told_of_released(assumptions)
         return FitPlan(
-            subject=self._subject(),
+            subject=self._subject or type(self).__name__,
             events=plan.events,
             delta=self.delta,
             target_epsilon=self.epsilon,
@@ -724,7 +726,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         for name in self._weights:
             found = attributes[name]
             parts = found if isinstance(found, list) else [found]
-            if not all([np.isfinite(part).all() for part in parts]):
+            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
                 raise ValueError(
                     "the fitted weights are not finite in the units of X: declare "
                     "bounds of moderate size, or rescale the columns; the charge for "

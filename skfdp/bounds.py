@@ -15,7 +15,6 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport
 from skfdp.privacy.assumptions import BINNED, STORED_TYPES, Assumption
-from skfdp.privacy.checks import shown
 from skfdp.reader import Declaration
 from skfdp.solvers.bounds import BoundsRelease, FoundBounds, exactly
 from skfdp.solvers.method import Plan
@@ -193,6 +192,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
+    _subject = "private_bounds"
     _released = ("columns_",)
     _may_be_a_step = False
     _rows = "raw"
@@ -208,27 +208,18 @@ class PrivateBoundsRelease(PrivateEstimator):
         """Return the releases and cost of a fit on X, without charging them."""
         return self._plan(X, None, groups=groups)
 
-    def _subject(self) -> str:
-        return "private_bounds"
-
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
         return _CHOSEN, STORED_TYPES, BINNED
 
     def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
-        if mask.all():
-            raise ValueError(
-                f"public_features={shown(self.public_features)} names every column, so "
-                "there is nothing to protect: compute the minimum and maximum of each "
-                "column instead."
-            )
         return "auto", False
 
-    def _fit_plan(self, public: PublicRecords, plan: Plan | None) -> FitPlan:
+    def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:
         self.plan_ = super()._fit_plan(public, plan)
         return self.plan_
 
-    def _method(self, public: PublicRecords) -> BoundsRelease:
-        return BoundsRelease()
+    def _methods(self, public: PublicRecords) -> list[BoundsRelease]:
+        return [BoundsRelease()]
 
     def _without_privacy(self, records: Records) -> list[FoundBounds]:
         places = range(records.public.n_features)

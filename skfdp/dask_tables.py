@@ -609,21 +609,6 @@ def on_records(
         partitions.close()
 
 
-def check_method(method: Any) -> None:
-    """Raise ValueError if a method needs all rows in memory.
-
-    ``method.needs_whole_table()`` returns the setting that needs all rows, or None.
-    A method without this function needs all rows.
-    """
-    asked = getattr(method, "needs_whole_table", None)
-    reason = f"{type(method).__name__} is a method that" if asked is None else asked()
-    if reason is not None:
-        raise ValueError(
-            f"{reason} needs a table in memory, not a Dask collection: choose another "
-            "setting, or pass X.compute() if it fits into memory."
-        )
-
-
 def _check(
     reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:

@@ -7,7 +7,7 @@ import math
 import numbers
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,12 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     OneShot,
-    first_model,
     resolve,
 )
 from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
-from skfdp.solvers.label_statistic import LabelStatistic, refusal_of_one_shot
+from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
@@ -220,7 +219,6 @@ class LinearModel(PrivateEstimator):
 
     _released: tuple[str, ...] = ("coef_", "intercept_", "n_iter_")
     _weights = ("coef_", "intercept_")
-    _has_loop = True
     _rows = "linear"
     # Residuals of labels are clipped at about one standard deviation.
     _smoothing = 1.0
@@ -312,19 +310,8 @@ class LinearModel(PrivateEstimator):
 
     def _check_parameters(self, declared: Declaration) -> None:
         super()._check_parameters(declared)
-        given = declared.parameters
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.schema is not None and given["normalize"]:
-            raise ValueError(
-                "normalize=True cannot be combined with a schema, whose encoded rows "
-                "have a bounded norm already: leave normalize out."
-            )
-        if self.schema is not None and callable(given["public_loss"]):
-            raise ValueError(
-                "a function as public_loss cannot be combined with a schema: encode "
-                "the table before the estimator, in a Pipeline."
-            )
         shows_target = declared.public_target
         regression = isinstance(self, RegressorMixin)
         check_public_model(self.public_model, shows_target, regression=regression)
@@ -332,12 +319,8 @@ class LinearModel(PrivateEstimator):
     @property
     def _solver(self) -> Choice:
         """The solver object; "auto" is replaced by `NoisyGradientDescent`."""
-        found = resolve("solver", self.solver, self._solvers, "auto")
-        return found if isinstance(found, Choice) else NoisyGradientDescent()
-
-    def _solver_for(self, public: PublicRecords) -> Choice:
-        """Return the solver object; for "auto" it is chosen from public facts."""
-        return self._solver
+        kinds = {"auto": NoisyGradientDescent, **self._solvers}
+        return resolve("solver", self.solver, kinds)
 
     def _centring(self) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
@@ -373,12 +356,18 @@ class LinearModel(PrivateEstimator):
                 noise = noise.mapped(encoding.weights, encoding.variances)
         if found.public_model is not None:
             coef, intercept = found.public_model.add_to(coef, intercept, mask)
+        one_shot = (
+            self.solver == "auto"
+            and math.isfinite(self.epsilon)
+            and public.mask.all()
+            and not isinstance(self._method(public, self._budget(public)), Descent)
+        )
         attributes = {
             "coef_": coef,
             "intercept_": intercept,
             "n_iter_": found.n_iter,
             "input_scaler_": found.input_scaler or scaler,
-            "solver_": clone(self._solver_for(public)),
+            "solver_": OneShot() if one_shot else clone(self._solver),
         }
         if public.classes is not None:
             attributes["classes_"] = public.classes
@@ -533,8 +522,9 @@ centering : name, object of `skfdp.solvers` or None, default="auto"
     whose error depends on the spread of the rows; nothing may be public then. "auto" is
     "gaussian", with one exception. If the signs of private columns reduce the
     sensitivity by the factor sqrt(2) (see the guarantees), these columns stay uncentred
-    if their mean is small or cannot be estimated. None means no centring. Pass an
-    object to set parameters: ``AdaptiveCentering(clip_features=True)``.
+    if their mean is small or cannot be estimated. None means no centring. Without
+    private columns only "auto" and None are possible. Pass an object to set parameters:
+    ``AdaptiveCentering(clip_features=True)``.
 neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
     Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
     possible only if nothing is public.
@@ -552,7 +542,7 @@ bounds : pair, mapping, "private", False or None, default=None
     unchanged; None does the same with a warning. "private" first releases bounds with a
     share of the budget; bounds of public columns are exact (:ref:`unknown-bounds`).
 fit_intercept : bool, default=True
-    False also turns off centring.
+    False also turns off centring; a `centering` is then refused.
 ledger : str, path or PrivacyLedger, default=None
     Counts all fits on the same data. Charged before anything private is read.
 random_state : int, default=None
@@ -677,8 +667,9 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         batches, sparse rows, or a solver with `max_weight_norm` or averaged iterates. A
         classifier with `predict_proba` is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target. A fitted classifier is used
-        unchanged, even if the target is private. None starts from equal classes, or
-        from released class frequencies if the target is private.
+        unchanged, even if the target is private. Both need public and private columns.
+        None starts from equal classes, or from released class frequencies if the target
+        is private.
     <neighboring_relation>
     C : float or "auto", default="auto"
         Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
@@ -842,10 +833,6 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         super()._check_parameters(declared)
         check_number("C", self.C, also=("auto",))
         check_choice("loss", declared.parameters["loss"], CLASSIFICATION)
-        if declared.parameters["public_loss"] == "impute":
-            raise ValueError(
-                "public_loss='impute' is for networks: choose 'gaussian' or 'zero'."
-            )
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2`` on a mean loss; None if unpenalised.
@@ -856,54 +843,39 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)
 
-    def _solver_for(self, public: PublicRecords) -> Choice:
-        solver = self._solver
-        automatic = self.solver == self.centering == "auto"
-        chosen = automatic and "one-shot" in self._solvers
-        if math.isinf(self.epsilon) or not (chosen or isinstance(solver, OneShot)):
-            return solver
-        mu = gdp_mu(self.epsilon, self.delta)
-        reason = refusal_of_one_shot(public.declared.parameters, public, mu)
+    def _methods(self, public: PublicRecords) -> Iterator[Method]:
+        solver, automatic = self._solver, self.solver == "auto"
         size = public.n_effective, public.n_classes, public.n_features
-        far = chosen and public.n_classes >= MANY_CLASSES and is_far(mu, *size)
-        if reason is None and not far:
-            return OneShot() if chosen else solver
-        if chosen:
-            return solver
-        raise ValueError(reason)
-
-    def _method(self, public: PublicRecords) -> Method:
-        solver = self._solver_for(public)
+        many = public.n_classes >= MANY_CLASSES
+        if automatic and public.mask.all() and "one-shot" in self._solvers:
+            if not (many and is_far(gdp_mu(self.epsilon, self.delta), *size)):
+                yield self._label_statistic(public, OneShot())
         if isinstance(solver, OneShot):
-            statistic = self._label_statistic(solver)
-            return FirstModel(statistic, None) if public.is_narrowed else statistic
+            yield self._label_statistic(public, solver)
+            return
         public_loss = public.declared.parameters["public_loss"]
-        pads = isinstance(public_loss, str)
-        if public_loss == "gaussian" and public.sparse:
-            raise ValueError(
-                "public_loss='gaussian' pads private columns with numbers, which would "
-                "make a sparse X dense: choose 'zero', or pass a dense X."
-            )
         descent = Descent(
             loss=LOSSES[public.declared.parameters["loss"]],
             loop=Loop.of(solver),
             centring=self._centring(),
             penalty=self._penalty(public.total_weight),
-            padding=public_loss if pads else None,
+            padding=None if callable(public_loss) else public_loss,
             public_loss=public_loss if callable(public_loss) else None,
             public_model=public.declared.parameters["public_model"],
             n_jobs=effective_n_jobs(self.n_jobs),
         )
-        if not first_model.precedes(descent, public):
-            return descent
-        own, mu = public.of_public(), gdp_mu(self.epsilon, self.delta)
-        if refusal_of_one_shot(public.declared.parameters, own, mu) is not None:
-            return descent
-        return FirstModel.before(descent, self._label_statistic(OneShot()))
+        mixed = 0 < public.n_private < public.n_features and not public.has_target
+        if mixed and not many and type(solver) is NoisyGradientDescent:
+            first = self._label_statistic(public.of_public(), OneShot())
+            yield FirstModel(first, dataclasses.replace(descent, public_model=None))
+        yield descent
 
-    def _label_statistic(self, solver: OneShot) -> LabelStatistic:
-        constant = bool(self.fit_intercept)
-        return LabelStatistic(LOSSES["log_loss"], self.C, solver.max_iter, constant)
+    def _label_statistic(
+        self, public: PublicRecords, solver: OneShot
+    ) -> LabelStatistic | FirstModel:
+        constant, loss = bool(self.fit_intercept), LOSSES["log_loss"]
+        found = LabelStatistic(loss, self.C, solver.max_iter, constant)
+        return FirstModel(found, None) if public.is_narrowed else found
 
     def _without_privacy(self, records: Records) -> LinearFit:
         public = records.public
@@ -1075,8 +1047,9 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         cross-validation. Without public columns, "auto" means the mean of the target.
         Another regressor is cloned and fitted on the public columns of
         ``input_scaler_(X)`` and the public target. A fitted regressor is used
-        unchanged, even if the target is private. With ``loss="poisson"`` the regressor
-        must predict rates. None starts from the mean.
+        unchanged, even if the target is private. Both need public and private columns.
+        With ``loss="poisson"`` the regressor must predict rates. None starts from the
+        mean.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
@@ -1232,8 +1205,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         alpha = auto if self.alpha == "auto" else self.alpha
         return TargetScales(bool(self.fit_intercept), self._given()["threshold"], alpha)
 
-    def _method(self, public: PublicRecords) -> Method:
-        return Descent(
+    def _methods(self, public: PublicRecords) -> Iterator[Method]:
+        yield Descent(
             loss=self._loss(),
             loop=Loop.of(self._solver),
             centring=self._centring(),

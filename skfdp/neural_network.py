@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -228,12 +229,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     _released = ("coefs_", "intercepts_", "n_iter_")
     _weights = ("coefs_", "intercepts_")
-    _has_loop = True
 
     @property
     def _solver(self) -> Choice:
-        found = resolve("solver", self.solver, LOOPS, "auto")
-        return found if isinstance(found, Choice) else NoisySGD()
+        return resolve("solver", self.solver, {"auto": NoisySGD, **LOOPS})
 
     @property
     def _pretraining(self) -> Pretraining | None:
@@ -251,11 +250,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         super()._check_parameters(declared)
         hidden_layers(self.hidden_layer_sizes)
         check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
-        if callable(declared.parameters["public_loss"]):
-            raise ValueError(
-                "public_loss must not be a function for networks: choose 'zero', "
-                "'gaussian' or 'impute'."
-            )
         weighted = self.class_weight is not None and math.isinf(self.epsilon)
         if weighted and not has_fit_parameter(MLPClassifier, "sample_weight"):
             raise ValueError(
@@ -273,14 +267,14 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             bound = parameters.network_row_bound(n_features)
         return bound, self._solver.normalize
 
-    def _method(self, public: PublicRecords) -> NetworkDescent:
+    def _methods(self, public: PublicRecords) -> Iterator[NetworkDescent]:
         solver, layers = self._solver, self.trained_layers
         start, backend = self._pretraining, self._backend
         public_loss = public.declared.parameters["public_loss"]
         hidden, loop = hidden_layers(self.hidden_layer_sizes), Loop.of(solver)
         if is_auto(loop.momentum):
             loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
-        return NetworkDescent(
+        yield NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
             loop=loop,
             asks_for_loop=not (is_auto(self.solver) and is_auto(layers)),

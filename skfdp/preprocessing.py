@@ -16,7 +16,6 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_size, without_traps
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy.checks import shown
 from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
 from skfdp.reader import Declaration
 from skfdp.solvers import parameters
@@ -25,7 +24,7 @@ from skfdp.solvers.centring import (
     Regressors,
     centre,
 )
-from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, OnStep, Plan
 
 # Factor that keeps norms below the bound in spite of rounding.
 _MARGIN = 1 - 1e-12
@@ -33,9 +32,18 @@ _MARGIN = 1 - 1e-12
 Centring = dict[str, np.ndarray]
 
 
+def _needs(method: Any, public: PublicRecords, budget: Budget) -> Needs:
+    # Normalised rows do not depend on their norm.
+    of_norm = ("normalize=False",) * public.input_scaler.normalize
+    honours = {"row_norm": of_norm, "normalize": (), "output_bound": ()}
+    return Needs("the centring", honours, (Needs.PRIVATE_COLUMNS, *Needs.PLAIN))
+
+
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
     """Method that centres whole rows by their mean, which is released once."""
+
+    needs = _needs
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Do nothing: no column is public."""
@@ -85,6 +93,8 @@ class ConditionalCentring:
     """
 
     weighted: bool = True
+
+    needs = _needs
 
     def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
         """Whiten the public columns."""
@@ -180,7 +190,8 @@ class PrivateCenteringTransformer(
         are shortened.
     normalize : bool or "auto", default="auto"
         Whether to scale every non-zero row (or its private part) to the norm
-        `row_norm`. "auto" does so only without public columns.
+        `row_norm`, which then has no effect and is refused. "auto" does so only without
+        public columns.
     output_bound : float, default=1.0
         L2 bound of an output row.
     ledger : str, path or PrivacyLedger, default=None
@@ -299,11 +310,6 @@ class PrivateCenteringTransformer(
         check_choice("normalize", self.normalize, (True, False, "auto"))
 
     def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
-        if mask.all():
-            raise ValueError(
-                f"public_features={shown(self.public_features)} names every column, so "
-                "there is nothing to centre privately: use StandardScaler."
-            )
         bound, normalize = self.row_norm, self.normalize
         if bound == "auto":
             n_private = int((~mask).sum())
@@ -318,13 +324,13 @@ class PrivateCenteringTransformer(
             normalize = not mask.any()
         return bound, normalize
 
-    def _method(self, public: PublicRecords) -> PrivateMean | ConditionalCentring:
+    def _methods(self, public: PublicRecords) -> list[Any]:
         if not public.mask.any():
-            return PrivateMean()
-        return ConditionalCentring(weighted=math.isfinite(self.epsilon))
+            return [PrivateMean()]
+        return [ConditionalCentring(weighted=math.isfinite(self.epsilon))]
 
     def _without_privacy(self, records: Records) -> Centring:
-        return self._method(records.public).exactly(records)
+        return self._methods(records.public)[0].exactly(records)
 
     def _attributes(self, public: PublicRecords, found: Centring) -> dict[str, Any]:
         own = {"input_scaler_": public.input_scaler, "public_mask_": public.mask}

@@ -192,24 +192,13 @@ class Declaration:
             return
         if mask.all() and self.public_target:
             raise ValueError(
-                "every column and the target are declared public, so there is nothing "
-                "to protect: use a scikit-learn estimator."
+                "public_target=True, and every column is declared public, so there is "
+                "nothing to protect: use a scikit-learn estimator."
             )
-        if self.n_records is None:
-            return
-        name = "add_or_remove_one"
-        if mask.any() or self.public_target:
+        if self.n_records is not None and (mask.any() or self.public_target):
             raise ValueError(
-                f"neighboring_relation={name!r} adds or removes whole records, so no "
+                "neighboring_relation='add_or_remove_one' is of whole records, so no "
                 "part of them can be public: use 'replace_one' or 'replace_special'."
-            )
-        public_loss = self.parameters["public_loss"]
-        if public_loss is not None:
-            # An exact average over the rows would reveal their number.
-            raise ValueError(
-                f"public_loss={shown(public_loss)} uses exact averages over the rows, "
-                f"whose number is private under neighboring_relation={name!r}: leave "
-                "it out, or use 'replace_one'."
             )
 
 

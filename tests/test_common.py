@@ -42,9 +42,7 @@ MORE_INSTANCES = [
     DPSGDFClassifier(loss="squared_hinge"),
     DPSGDFClassifier(epsilon=float("inf")),
     FeatureDPLogisticRegression(solver="noisy-sgd"),
-    FeatureDPLogisticRegression(
-        2.0, public_features="all", solver=FeatureDPSGD(public_loss="zero")
-    ),
+    FeatureDPLogisticRegression(2.0, public_features="all", solver=FeatureDPSGD()),
     DPSGDFRegressor(target_bounds=(-9, 9), loss="huber"),
     FeatureDPRegressor(target_bounds=(0, 9), loss="poisson"),
     FeatureDPRegressor(epsilon=float("inf"), loss="poisson"),

@@ -18,6 +18,7 @@ COMMON = (
     "queries/test_contract.py",
     "queries/test_linear.py",
     "estimators/test_methods.py",
+    "estimators/test_nothing_is_ignored.py",
     "test_guarantees.py",
 )
 
@@ -124,10 +125,13 @@ def test_a_method_is_one_file_and_a_solver(tmp_path):
     copy = Copy(tmp_path, "A new method")
     assert copy.sizes == {
         "solvers/__init__.py": 19,
-        "linear_model.py": 3,
+        "linear_model.py": 4,
         "tests/estimators/test_methods.py": 1,
+        "tests/estimators/test_nothing_is_ignored.py": 2,
     }
     copy.check("estimators/test_methods.py", "class", at_least=3)
+    swept = "estimators/test_nothing_is_ignored.py"
+    copy.check(swept, "class-means or every_class", at_least=3)
 
 
 PARAMETER = """
@@ -159,7 +163,8 @@ print(skfdp.__file__, plain.tobytes().hex())
 
 def test_a_parameter_is_of_a_solver_and_changes_no_seeded_fit(tmp_path):
     copy = Copy(tmp_path, "A new parameter")
-    assert copy.sizes == {"solvers/__init__.py": 4, "linear_model.py": 3}
+    sizes = {"solvers/__init__.py": 4, "solvers/label_statistic.py": 1}
+    assert copy.sizes == sizes | {"linear_model.py": 3}
     told = copy.run("-W", "ignore", "-c", PARAMETER)
     alone = PARAMETER.split("cut =")[0] + "print(plain.tobytes().hex())"
     package = Path(skfdp.__file__).parents[1]

@@ -73,7 +73,8 @@ class NoisyGradientDescent(Choice):
         steps or over all steps.
     noise_decay : float, default=0.75
         Exponent of the noise schedule. The inverse variance of the noise in step t is
-        proportional to ``(1 - t / max_iter)**noise_decay``. 0: constant noise.
+        proportional to ``(1 - t / max_iter)**noise_decay``. 0: constant noise, as
+        smaller batches always have.
     max_weight_norm : float, default=None
         Radius of an L2 ball onto which each step projects the weights of the centred
         and rescaled columns. None: no projection.
@@ -81,7 +82,8 @@ class NoisyGradientDescent(Choice):
         Typical L2 norm of the private columns of a row, after `bounds` scaled them to
         [0, 1]. Training divides rows by this norm; only networks clip longer rows.
         "auto": the released mean norm, or for a network a rule based on the number of
-        columns.
+        columns. Linear models refuse a number with adaptive centring, and without
+        private columns unless rows are normalised.
     normalize : bool, default=False
         Whether to scale every non-zero row to the same norm. No norm is then released.
         If some columns are public, only the private columns are scaled. `predict`
@@ -139,7 +141,7 @@ class NoisySGD(NoisyGradientDescent):
         Number of noisy steps. "auto": 20 passes over the records. For a network: 10
         passes, but at least 100 steps, and up to 300 if the budget is large.
     learning_rate, learning_rate_decay, momentum, iterate, noise_decay
-        As for `NoisyGradientDescent`. `noise_decay` applies only to full batches.
+        As for `NoisyGradientDescent`.
     max_weight_norm, row_norm, normalize
         As for `NoisyGradientDescent`.
     """
@@ -172,8 +174,9 @@ class FeatureDPSGD(NoisyGradientDescent):
         where y is None unless the target is public.
     padding_scale : float, default=1.0
         Standard deviation of the normals of "gaussian", for columns scaled to [0, 1].
+        Other public losses, and tables without private columns, refuse other values.
     public_batch_size : int, default=None
-        Size of the uniform public batch of each step; None: all rows.
+        Size of the uniform public batch of each step; None, or a callable: all rows.
     gradient_scale : float, default=1.0
         Factor of the noisy correction; alpha in the paper.
     batch_size : int, "auto" or None, default=None
@@ -237,7 +240,7 @@ class GaussianCentering(Choice):
     Parameters
     ----------
     budget_share : float or "auto", default="auto"
-        Share of the squared Gaussian-DP parameter for the mean.
+        Share of the squared Gaussian-DP parameter for the mean of private columns.
     clip_quantile : float, "auto" or None, default="auto"
         Level of a quantile of the distances of rows from the mean. The quantile is
         released, and training divides rows by it. Only for tables without public
@@ -327,6 +330,7 @@ class Pretraining(Choice):
         model. With 1 there is no training loop after them. "auto" is 1/2 for class sums
         and 1 for the linear model, because no training loop improved that model. If
         `solver` or `trained_layers` requests a training loop, "auto" is 1/2 for both.
+        Refused for a start without a release. With 1, parameters of a loop are refused.
     """
 
     start: str = "auto"
@@ -346,8 +350,8 @@ class NumpyBackend(Choice):
     Parameters
     ----------
     dtype : {"float32", "float64"}, default="float32"
-        Data type of matrix products. Activations have about 9 bits with "float32" and
-        15 with "float64". The guarantee is the same.
+        Data type of matrix products in the training loop. Activations have about 9 bits
+        with "float32" and 15 with "float64". The guarantee is the same.
     """
 
     dtype: str = "float32"
@@ -409,7 +413,7 @@ def resolve(
     if (value is None or isinstance(value, str)) and value in others:
         return value
     names = [repr(name) for name in dict.fromkeys((*others, *kinds))]
-    classes = [kind.__name__ for kind in kinds.values()]
+    classes = dict.fromkeys(kind.__name__ for kind in kinds.values())
     raise ValueError(
         f"{parameter}={shown(value)} must be {', '.join(names)}, or an object of "
         f"skfdp.solvers: {', '.join(classes)}."

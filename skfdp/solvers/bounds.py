@@ -45,7 +45,7 @@ from skfdp.queries.statistics import (
     BinCounts,
     EvenBins,
 )
-from skfdp.solvers.method import Budget, Method, OnStep, Plan
+from skfdp.solvers.method import Budget, Method, Needs, OnStep, Plan
 
 #: Bounds of a dense and of a sparse column without significant counts. They suit
 #: columns that were scaled before.
@@ -253,6 +253,10 @@ class FoundBounds(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class BoundsRelease:
     """The method of `private_bounds`: release bounds of columns, and nothing else."""
+
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs: any table, and no parameter of a model."""
+        return Needs("private_bounds", {}, (Needs.PRIVATE_COLUMNS,))
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Prepare nothing: `run` computes the exact bounds of public columns."""
@@ -468,6 +472,10 @@ class BoundsFirst:
 
     def _rest(self, public: PublicRecords, budget: Budget) -> Budget:
         return budget.after(*events(public, budget, shares(public, budget)))
+
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs of the method."""
+        return self.method.needs(public, self._rest(public, budget))
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Any:
         """Prepare the method from public data."""

@@ -33,7 +33,7 @@ from skfdp.queries.statistics import (
 )
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.bounds import Window
-from skfdp.solvers.method import Budget, Plan
+from skfdp.solvers.method import Budget, Needs, Plan
 from skfdp.solvers.postprocessing import MOST_USED
 
 #: Clip norm of rows with their constant column, divided by the released quantile of
@@ -130,27 +130,27 @@ class Centring:
         """Whether rows may be CSR, because no setting needs a table of centred rows."""
         return not self._adapts and self._level is None
 
-    def needs_whole_table(self) -> str | None:
-        """Return a setting that tables in partitions do not support, or None."""
-        if self._adapts:
-            return "centering='adaptive'"
-        return None if self._level is None else "clip_quantile or clip_features"
+    def honours(self) -> dict[str, tuple[str, ...]]:
+        """Return what the parameters of the centring need; see `Needs`."""
+        of_rows = Needs.NO_PUBLIC_COLUMN, Needs.DENSE, Needs.IN_MEMORY
+        private = (Needs.PRIVATE_COLUMNS,)
+        mean = private + ("fit_intercept=True",) * (not self.fit_intercept)
+        return {
+            "centering": of_rows if self._adapts else mean * (self._level is None),
+            "centering=None": (),
+            "budget_share": mean,
+            "clip_quantile": of_rows,
+            "clip_features": of_rows,
+            # Normalised rows have the norm `row_norm`, whatever their columns are.
+            "row_norm": private * (self.length is not None)
+            + ("another centering",) * self._adapts,
+            "normalize": (Needs.NO_SCHEMA,),
+        }
 
     def prepare(self, public: PublicRecords) -> Moments | None:
         """Return the moments of the public columns, or None without such columns."""
-        if public.sparse and not self.takes_sparse:
-            raise ValueError(
-                "centering='adaptive', clip_quantile and clip_features need a dense X, "
-                "because centred rows are not sparse: pass X.toarray(), or leave "
-                "these parameters out."
-            )
         if not public.mask.any():
             return None
-        if self._adapts or self._level is not None:
-            raise ValueError(
-                "centering='adaptive', clip_quantile and clip_features are for tables "
-                "without public columns: leave out these parameters or public_features."
-            )
         return public_moments(public, centre=self._centres)
 
     def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:

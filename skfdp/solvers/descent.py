@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ from skfdp.queries.linear import (
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments
-from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
+from skfdp.solvers.method import Budget, Needs, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import (
     ESTIMATED,
@@ -454,6 +455,14 @@ def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
     return own * (1 - 2 / n_classes) + own.sum() / n_classes**2
 
 
+#: What ``class_weight="balanced"`` needs of a descent.
+BALANCED_NEEDS = (
+    "the log loss, an intercept and class counts, which fits with C, public_loss, "
+    "max_weight_norm, gradient_scale, averaged iterates, your own public_model or a "
+    "tiny budget do not release (a dict of public weights needs none of them)"
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Descent:
     """Noisy gradient descent of a linear model.
@@ -492,15 +501,37 @@ class Descent:
     n_jobs: int = 1
 
     # -- public preparation ----------------------------------------------------------
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs: any table, unless there is a public loss."""
+        padded, name = self.padding is not None, f"public_loss={self.padding!r}"
+        # Normal numbers in place of zeros would make sparse rows dense.
+        fills = self.padding == "gaussian" and public.n_private > 0
+        table = (
+            *(Needs.IN_MEMORY, Needs.OWN_ROW) * padded,
+            *(Needs.DENSE,) * fills,
+            *("a network",) * (self.padding == "impute"),
+            *budget.counted() * (padded or self.public_loss is not None),
+        )
+
+        def balanced() -> tuple[str, ...]:
+            mine = not (self.public_model is None or isinstance(self.public_model, str))
+            counted = not mine and self._counts(public, budget) is not None
+            usual = self.loss.name == "log_loss" and self.centring.fit_intercept
+            return (BALANCED_NEEDS,) * (not usual or not (public.has_target or counted))
+
+        rate, _ = self.loop.schedule(public.n_records, 1)
+        free = "loss fit_intercept class_weight threshold C alpha public_model=None"
+        honours = {
+            **self.loop.honours(rate, self.padding),
+            **self.centring.honours(),
+            **dict.fromkeys(free.split(), ()),
+            "class_weight='balanced'": balanced,
+            "public_model": (Needs.PUBLIC_COLUMNS, Needs.PRIVATE_COLUMNS),
+        }
+        return Needs(name if padded else "a noisy descent", honours, table)
+
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Compute the moments of public columns, a public model, and public rows."""
-        joint = public.units is not None and public.units.joint
-        if self.padding is not None and joint:
-            raise ValueError(
-                f"public_loss={self.padding!r} is not supported with groups, because "
-                "all rows of a person are clipped together: leave public_loss out, or "
-                "keep one row of each person by max_rows_per_group=1."
-            )
         if self.public_loss is not None:
             public_model.try_users_loss(self.public_loss, public)
         found: dict[str, Any] = {"moments": self.centring.prepare(public)}
@@ -610,10 +641,8 @@ class Descent:
                 public.n_classes,
                 public.has_target,
             ),
-            counts_labels=any(
-                one.label == CLASS_COUNTS and one.relation.counts_are_public
-                for one in others
-            ),
+            counts_labels=budget.relation.counts_are_public
+            and CLASS_COUNTS in map(operator.attrgetter("label"), others),
             learning_rate=learning_rate,
             norms=self._norms(public, prepared, s2n),
             orthant=orthant,
@@ -635,21 +664,23 @@ class Descent:
         orthant: bool,
     ) -> tuple[Event, ...]:
         """Return the events of the releases before and after the loop."""
-        target, rate, counts, scale = (), None, None, None
+        target, rate, scale = (), None, None
         has_model = prepared.has_model
         if self.scales is not None:
             target = self.scales.events(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
-        measured = postprocessing.is_measured(self, public, has_model)
-        # Without a public target or model, the descent starts at released class
-        # frequencies.
-        known = public.has_target or has_model or self.scales is not None
-        if measured and self.centring.bias is not None and not known:
-            counts = event(public, budget)
+        counts = None if has_model else self._counts(public, budget)
         centring = self.centring.events(public, budget, mu, mean=not orthant)
-        if measured:
+        if postprocessing.is_measured(self, public, has_model):
             scale = postprocessing.event(public, budget, self.loss, mu, has_model)
         return tuple(filter(None, (*target, counts, *centring, scale, rate)))
+
+    def _counts(self, public: PublicRecords, budget: Budget) -> Event | None:
+        """Return the event of the counts at which a descent without a model starts."""
+        if public.has_target or self.scales is not None or self.centring.bias is None:
+            return None
+        measured = postprocessing.is_measured(self, public, False)
+        return event(public, budget) if measured else None
 
     @property
     def _is_penalised(self) -> bool:
@@ -686,12 +717,6 @@ class Descent:
         """Return the standard deviation of the noise in each step's gradient."""
         clipped = schedule.sampling_rate * public.n_records * schedule.clip_norm
         return self.loop.gradient_scale * schedule.noise_std / clipped
-
-    def needs_whole_table(self) -> str | None:
-        """Return a setting that tables in partitions do not support, or None."""
-        if self.padding is not None:
-            return f"public_loss={self.padding!r}"
-        return self.centring.needs_whole_table()
 
     # -- releases -----------------------------------------------------------------
     def run(

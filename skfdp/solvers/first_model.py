@@ -22,8 +22,8 @@ from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
 from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
-from skfdp.solvers.method import Budget, OnStep, Plan
-from skfdp.solvers.parameters import MANY_CLASSES, gap_of
+from skfdp.solvers.method import Budget, Needs, OnStep, Plan
+from skfdp.solvers.parameters import gap_of
 from skfdp.solvers.postprocessing import LinearFit
 
 #: Prefix of the labels of the releases for the model of the public columns, which is
@@ -54,37 +54,8 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     return share if share >= LEAST else 0.0
 
 
-def precedes(descent: Descent, public: PublicRecords) -> bool:
-    """Whether to release a model of the public columns before the descent.
-
-    The result depends on public facts and parameters alone. It is False if a user sets
-    a penalty, a weight norm, an average of iterates or a public loss, because these
-    would apply to both models. With many classes one descent on all columns is better.
-    """
-    loop, mixed = descent.loop, 0 < public.n_private < public.n_features
-    asked = (descent.padding, descent.public_loss, descent.penalty)
-    usual = (loop.gradient_scale, loop.max_weight_norm, loop.iterate, loop.batch_size)
-    return (
-        mixed
-        and not public.has_target
-        and public.n_classes < MANY_CLASSES
-        and descent.loss.name == "log_loss"
-        and isinstance(descent.public_model, str)
-        and asked == (None, None, None)
-        and usual == (1.0, None, "last", None)
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """The table of public columns, and the results of `prepare` of both methods.
-
-    `first` is for the model of the public columns, and `after` for the descent.
-    """
-
-    public: PublicRecords
-    first: PublicGeometry
-    after: DescentStart | None
+#: The results of `prepare` of the model of the public columns and of the descent.
+Prepared = tuple[PublicGeometry, DescentStart | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,14 +95,20 @@ class FirstModel:
     first: LabelStatistic
     after: Descent | None
 
-    @classmethod
-    def before(cls, descent: Descent, first: LabelStatistic) -> FirstModel:
-        """Return the combined method; the descent gets no public model."""
-        return cls(first, dataclasses.replace(descent, public_model=None))
-
-    def needs_whole_table(self) -> str | None:
-        """Return a setting that tables in partitions do not support, or None."""
-        return None if self.after is None else self.after.needs_whole_table()
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs of both methods; the first one gets its own columns."""
+        own = public.of_public()
+        found = self.first.needs(own, budget)
+        given = Needs.NO_PRIVATE_COLUMN, "" if own.sparse else Needs.DENSE
+        found = found._replace(table=tuple(n for n in found.table if n not in given))
+        if self.after is None:
+            return found
+        honours = {**self.after.needs(public, budget).honours, **found.honours}
+        of_one = "C class_weight loss public_model public_model=None iterate"
+        left = {*honours} - {*of_one.split(), "max_weight_norm"}
+        if self._share(public, budget) == 0:  # there is no descent
+            left = {"fit_intercept", "class_weight='balanced'"}
+        return found._replace(honours={name: honours[name] for name in left})
 
     def _share(self, public: PublicRecords, budget: Budget) -> float:
         if self.after is None:
@@ -145,8 +122,8 @@ class FirstModel:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
         """Prepare the first model and the descent from public data."""
-        own, share = public.of_public(), self._share(public, budget)
-        first = self.first.prepare(own, budget.share(1 - share))
+        share = self._share(public, budget)
+        first = self.first.prepare(public.of_public(), budget.share(1 - share))
         if self.after is not None and share == 0:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
@@ -156,9 +133,9 @@ class FirstModel:
                 UtilityWarning,
             )
         if share == 0:
-            return Prepared(own, first, None)
+            return first, None
         after = dataclasses.replace(self.after.prepare(public, budget), has_model=True)
-        return Prepared(own, first, after)
+        return first, after
 
     def plan(
         self, public: PublicRecords, prepared: Prepared, budget: Budget
@@ -169,15 +146,16 @@ class FirstModel:
         """
         share = budget.share(1 - self._share(public, budget))
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
-        first = self.first.plan(prepared.public, prepared.first, share)
+        prepared_first, prepared_after = prepared
+        first = self.first.plan(public.of_public(), prepared_first, share)
         events = tuple(
             dataclasses.replace(event, label=f"{PREFIX}: {event.label}")
             for event in first.events
         )
         last, after = first, None
-        if prepared.after is not None:
+        if prepared_after is not None:
             rest = budget.after(*events)
-            last = after = self.after.plan(public, prepared.after, rest)
+            last = after = self.after.plan(public, prepared_after, rest)
             events += after.events
         return FirstModelPlan(
             events=events,
@@ -204,19 +182,19 @@ class FirstModel:
         # The sum of two models has no unpenalised estimate.
         first = dataclasses.replace(self.first, estimates=False).run(
             records.of_public(),
-            prepared.first,
+            prepared[0],
             plan.first,
             mechanism.within(PREFIX, mechanism.streams),
             None,
         )
-        whole, own = first.embedded(records.public.kept), prepared.public
+        whole, own = first.embedded(records.public.kept), records.public.of_public()
         if plan.after is None:
             return whole
         margins = [
             own.input_scaler.restored(rows) @ first.coef.T + first.intercept
             for rows in own.blocks()
         ]
-        start = dataclasses.replace(prepared.after, offset=np.concatenate(margins))
+        start = dataclasses.replace(prepared[1], offset=np.concatenate(margins))
 
         def watched(step: int, model: Callable[[], LinearFit]) -> bool:
             return on_step(step, lambda: model().beside(whole))

@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.optimize import minimize
@@ -21,12 +20,10 @@ from skfdp.data.target import log_odds
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import descent, parameters
-from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, OnStep, Plan
 from skfdp.solvers.postprocessing import (
     FIRST_ORDER,
     MOST_ENTRIES,
@@ -552,6 +549,22 @@ class LabelStatistic:
     fit_intercept: bool
     estimates: bool = True
 
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs: dense public columns, and a private target."""
+        one_hot = budget.relation.replaces
+        query = LabelSum.planned(public.n_outputs, LONGEST_ROW, not one_hot)
+        free = "C fit_intercept max_iter public_model=None"
+        honours = {
+            **dict.fromkeys(free.split(), ()),
+            "class_weight='balanced'": ("fit_intercept=True",)
+            * (not self.fit_intercept),
+        }
+        table = Needs.NO_PRIVATE_COLUMN, Needs.PRIVATE_TARGET, Needs.DENSE
+        noise_std = query.sensitivity(budget.relation) / budget.mu
+        if not fits_grid(query, noise_std, public.units):
+            table += ("a larger budget, whose noise the grid can carry",)
+        return Needs("solver='one-shot' (label-DP)", honours, table)
+
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Compute the basis of the statistic from public rows, without any label."""
         n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
@@ -579,9 +592,6 @@ class LabelStatistic:
             ),
             counts_labels=one_hot and prepared.whitening.bias is not None,
         )
-
-    def needs_whole_table(self) -> None:
-        """Return None: tables in partitions are supported."""
 
     def run(
         self,
@@ -666,42 +676,6 @@ def _statistic(
 ) -> LabelSum:
     """Return the query for the label statistic; a recipe of `Records.query`."""
     return LabelSum(rows, records.target, n_labels, bound, centred)
-
-
-def refusal_of_one_shot(
-    given: Mapping[str, Any], public: PublicRecords, mu: float
-) -> str | None:
-    """Return why solver="one-shot" is impossible, or None if it is possible.
-
-    `given` are the parameters of the estimator, and `mu` is the Gaussian-DP parameter
-    of the budget. The result depends on public facts alone.
-    """
-    if not public.mask.all() or public.has_target:
-        return (
-            "solver='one-shot' is label-DP: it needs public_features='all' and "
-            "public_target=False; choose 'noisy-gd' otherwise."
-        )
-    if public.sparse and not public.is_narrowed:
-        return (
-            "sparse X is not supported by solver='one-shot', which needs a dense X: "
-            "choose 'noisy-gd', or reduce the columns first (TruncatedSVD)."
-        )
-    for name, usual in {"class_weight": "balanced", "public_model": "auto"}.items():
-        value = given[name]
-        if not (value is None or isinstance(value, str) and value == usual):
-            return (
-                f"{name}={shown(value)} is not for solver='one-shot', which releases "
-                "one statistic of the labels: choose 'noisy-gd'."
-            )
-    relation = Relation.of(given["neighboring_relation"])
-    query = LabelSum.planned(public.n_outputs, LONGEST_ROW, not relation.replaces)
-    if not fits_grid(query, query.sensitivity(relation) / mu, public.units):
-        return (
-            f"epsilon={given['epsilon']!r} and delta={given['delta']!r} need more "
-            "noise than the grid of the label statistic can carry: choose "
-            "solver='noisy-gd', or raise the budget."
-        )
-    return None
 
 
 def _curvature(n_classes: int) -> float:

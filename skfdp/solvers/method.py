@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,6 +38,79 @@ def of_weights(
     if on_step is None:
         return None
     return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
+
+
+#: Parameters that act before or beside any method: the declaration of the table, the
+#: budget, the charge, the noise, and where and how fast it is computed.
+BESIDE = frozenset(
+    "epsilon delta neighboring_relation schema target public_features public_target "
+    "bounds classes target_bounds ledger random_state n_jobs backend device "
+    "solver".split()
+)
+
+
+class Needs(NamedTuple):
+    """What a method needs of a table, and the parameters that it honours.
+
+    Attributes
+    ----------
+    name : str
+        The method in messages.
+    honours : mapping
+        By the name of a parameter, the texts of what it needs: facts of the table such
+        as `DENSE`, or anything else that this fit lacks. May be a function that returns
+        the texts. An entry such as ``"public_model=None"`` is for this value alone.
+    table : tuple of str
+        What the method needs of every table; by default a plain one.
+    """
+
+    PRIVATE_COLUMNS, PUBLIC_COLUMNS = "private columns", "public columns"
+    NO_PRIVATE_COLUMN = "public columns only (public_features='all')"
+    NO_PUBLIC_COLUMN = "a table without public columns (public_features=None)"
+    PRIVATE_TARGET = "a private target (public_target=False)"
+    PUBLIC_TARGET = "a public target (public_target=True)"
+    DENSE, EQUAL_RECORDS = "a dense X (X.toarray())", "no weights and no groups"
+    IN_MEMORY = "a table in memory (X.compute(), not a Dask collection)"
+    OWN_ROW = "persons with one row each (max_rows_per_group=1)"
+    NO_SCHEMA = "a table without a schema (encode it before, in a Pipeline)"
+    PLAIN = DENSE, IN_MEMORY, EQUAL_RECORDS
+
+    name: str
+    honours: Mapping[str, Any]
+    table: tuple[str, ...] = PLAIN
+
+    def refusal(self, public: PublicRecords, asked: Mapping[str, str]) -> str | None:
+        """Return why the method cannot fit as asked, or None if it can.
+
+        `asked` are the parameters that differ from their defaults, as texts by name.
+        The result depends on public facts alone.
+        """
+        facts = {
+            self.PRIVATE_COLUMNS: public.n_private > 0,
+            self.PUBLIC_COLUMNS: public.mask.any(),
+            self.NO_PRIVATE_COLUMN: public.n_private == 0,
+            self.NO_PUBLIC_COLUMN: not public.mask.any(),
+            self.PRIVATE_TARGET: not public.has_target,
+            self.PUBLIC_TARGET: public.has_target,
+            self.DENSE: not public.sparse,
+            self.IN_MEMORY: not public.in_partitions,
+            self.EQUAL_RECORDS: public.units is None,
+            self.OWN_ROW: public.units is None or not public.units.joint,
+            self.NO_SCHEMA: public.encoding is None,
+        }
+        honours = {"": self.table, **self.honours}
+        for name, text in (("", self.name), *asked.items()):
+            needed = honours.get(text, honours.get(name))
+            if needed is None:
+                return (
+                    f"{text} has no effect with {self.name}: leave {name} out, or "
+                    "choose another method."
+                )
+            for need in needed() if callable(needed) else needed:
+                if not facts.get(need, False):
+                    remedy = f"leave {name} out" if name else "choose another method"
+                    return f"{text} needs {need}: change this, or {remedy}."
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +151,11 @@ class Budget:
     def after(self, *events: Event) -> Budget:
         """Return the budget for the releases after these events."""
         return dataclasses.replace(self, before=(*self.before, *events))
+
+    def counted(self) -> tuple[str, ...]:
+        """Return what exact averages over the rows need, if their number is private."""
+        needed = "a neighboring_relation that keeps the number of rows public"
+        return () if self.relation.counts_are_public else (needed,)
 
     def share(self, share: float) -> Budget:
         """Return the budget with this share of ``mu**2``."""
@@ -185,14 +264,15 @@ class Plan:
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""
-        for event in self.events:
-            if event.label == label:
-                return event
-        return None
+        labels = [*map(operator.attrgetter("label"), self.events)]
+        return self.events[labels.index(label)] if label in labels else None
 
 
 class Method(Protocol):
     """Interface of a fitting method; an implementation is a frozen object."""
+
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs of the method; a fit refuses what they do not allow."""
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Any:
         """Compute from public data what `plan` and `run` need, without a charge."""

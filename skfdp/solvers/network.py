@@ -8,7 +8,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +28,7 @@ from skfdp.queries.statistics import ClassSum
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
-from skfdp.solvers.method import Budget, OnStep, Plan, of_weights
+from skfdp.solvers.method import Budget, Needs, OnStep, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
@@ -319,6 +319,42 @@ class NetworkDescent:
         )
 
     # -- public preparation ----------------------------------------------------------
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs: a dense table; a loop needs a share of the budget."""
+        start, public_loss = self._pretraining(public), self.public_loss
+        layers, share = self._trained_layers(start), self._share(start)
+        rate, _ = self._schedule(public.n_records, layers == "last")
+        honours: dict[str, Any] = {
+            **self.loop.honours(rate, public_loss),
+            "trained_layers": ("pretrained hidden layers, and no public loss",)
+            * (layers != self.trained_layers),
+            "dtype": (),
+        }
+        table = Needs.PLAIN + (budget.counted() if public_loss else ())
+        if callable(public_loss):
+            honours["public_loss"] = ("a linear classifier",)
+        elif public_loss == "impute" and start != "class_sums":
+            honours["public_loss"] = ("pretraining='class_sums'",)
+        if share == 1:
+            loop = ("a loop for solver or trained_layers (a budget_share below 1)",)
+            honours, table = (
+                dict.fromkeys(honours, loop),
+                table + loop * self.asks_for_loop,
+            )
+        lacks = tuple(
+            n for n, given in self._starts(public)[start].items() if not given
+        )
+        free = "hidden_layer_sizes row_norm normalize class_weight"
+        honours |= {
+            **dict.fromkeys(free.split(), ()),
+            "class_weight='balanced'": (Needs.PUBLIC_TARGET,),
+            "pretraining": lacks,
+            "start": lacks,
+            "budget_share": ("class sums or a linear model (public_target=True)",)
+            * (not share),
+        }
+        return Needs("a network", honours, table)
+
     def prepare(self, public: PublicRecords, budget: Budget) -> NetworkStart:
         """Choose the start, and prepare the linear model."""
         pretraining = self._pretraining(public)
@@ -335,61 +371,33 @@ class NetworkDescent:
         found = self.linear.prepare(own, self._linear_budget(budget, share))
         return start._replace(linear_public=own, linear=found)
 
+    def _starts(self, public: PublicRecords) -> dict[str | None, dict[str, bool]]:
+        """Return what each kind of pretraining needs, and whether it is given."""
+        known, least = {Needs.PUBLIC_TARGET: public.has_target}, 2 * self.widths[-1]
+        wide, no_loop = min(self.hidden, default=0) >= least, self._share("linear") == 1
+        linear = {
+            f"hidden layers of at least {least} neurons, two per output": wide,
+            "normalize=False and row_norm='auto'": not self.maps_rows,
+            "bounds of all columns, or budget_share=1": no_loop or public.bounded.all(),
+        }
+        return {
+            None: {},
+            "linear": known | linear,
+            "class_sums": known | {"bounds of private columns": public.private_bounded},
+            "public": known | {Needs.PUBLIC_COLUMNS: bool(public.mask.any())},
+        }
+
     def _pretraining(self, public: PublicRecords) -> str | None:
-        """Return the kind of pretraining, or None for random initial weights.
-
-        Raise ValueError if the user chose a kind that is impossible.
-        """
-        chosen = self.pretraining
-        sums_fit = public.has_target and public.private_bounded
-        shows_columns = public.has_target and public.mask.any()
-        refusal = self._refusal_of_linear(public)
-        if chosen == "auto":
-            chosen = None
-            if self.public_loss is None and refusal is None:
-                chosen = "linear"
-            elif sums_fit and public.n_classes >= parameters.MANY_CLASSES:
-                chosen = "class_sums"
-            elif shows_columns:
-                chosen = "public"
-        if chosen == "linear" and refusal is not None:
-            raise ValueError(f"pretraining='linear' {refusal}")
-        if chosen == "class_sums" and not sums_fit:
-            raise ValueError(
-                "pretraining='class_sums' sums private columns by public class: it "
-                "needs public_target=True and bounds for every private column."
-            )
-        if chosen == "public" and not shows_columns:
-            raise ValueError(
-                "pretraining='public' learns from public columns: it needs "
-                "public_target=True and public_features."
-            )
-        if self.public_loss == "impute" and chosen != "class_sums":
-            raise ValueError(
-                "public_loss='impute' draws private columns given the class: it needs "
-                "pretraining='class_sums'."
-            )
-        return chosen
-
-    def _refusal_of_linear(self, public: PublicRecords) -> str | None:
-        """Return why the network cannot start at a linear model, or None if it can."""
-        least = 2 * self.widths[-1]
-        if not public.has_target or min(self.hidden, default=0) < least:
-            return (
-                "starts at a linear model: it needs public_target=True and hidden "
-                f"layers of at least {least} neurons, two per output."
-            )
-        if self.maps_rows:
-            return (
-                "scales the rows as FeatureDPLogisticRegression does: it needs "
-                "normalize=False and row_norm='auto'."
-            )
-        if self._share("linear") < 1 and not public.bounded.all():
-            return (
-                "with a training loop needs bounds for every column: declare them, or "
-                "set budget_share=1.0 of Pretraining, which omits the loop."
-            )
-        return None
+        """Return the kind of pretraining, or None for random initial weights."""
+        if self.pretraining != "auto":
+            return self.pretraining
+        starts = self._starts(public)
+        fits = [kind for kind in starts if all(starts[kind].values())]
+        if self.public_loss is None and "linear" in fits:
+            return "linear"
+        if "class_sums" in fits and public.n_classes >= parameters.MANY_CLASSES:
+            return "class_sums"
+        return "public" if "public" in fits else None
 
     def _share(self, pretraining: str | None) -> float | None:
         share = parameters.PRETRAINING_SHARES.get(pretraining)
@@ -398,20 +406,15 @@ class NetworkDescent:
         return min(share, 0.5) if share and self.asks_for_loop else share
 
     def _trained_layers(self, pretraining: str | None) -> str:
-        layers, public_loss = self.trained_layers, self.public_loss
-        whole = not self.hidden or public_loss is not None
-        if layers == "auto":
-            releases = pretraining in parameters.PRETRAINING_SHARES
-            return "last" if releases and not whole else "all"
-        # The last layer is trained with a smaller sensitivity. This holds for inputs
-        # that are not negative, such as activations, but not for the columns of X.
-        if layers == "last" and (whole or pretraining is None):
-            raise ValueError(
-                "trained_layers='last' needs hidden layers that were pretrained and no "
-                f"public loss, got pretraining={pretraining!r} and "
-                f"public_loss={public_loss!r}."
-            )
-        return layers
+        """Return "last" if it is asked for or automatic, and possible.
+
+        The last layer is trained with a smaller sensitivity. This holds for inputs that
+        are not negative, such as activations, but not for the columns of X.
+        """
+        releases = pretraining in parameters.PRETRAINING_SHARES
+        asked = self.trained_layers in ("last", "auto" if releases else "last")
+        able = self.hidden and pretraining is not None and self.public_loss is None
+        return "last" if asked and able else "all"
 
     def plan(
         self, public: PublicRecords, prepared: NetworkStart, budget: Budget
@@ -485,6 +488,12 @@ class NetworkDescent:
             noise_multipliers=(std * (1 + 1e-12),),
         )
 
+    def _schedule(self, n: int, last: bool) -> tuple[float, int]:
+        steps = parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS
+        return self.loop.schedule(
+            n, *steps, None if last else parameters.network_batch(n)
+        )
+
     def _plan_of_loop(
         self, public: PublicRecords, start: NetworkStart, others: tuple, budget: Budget
     ) -> PrivacyPlan:
@@ -497,12 +506,7 @@ class NetworkDescent:
         # public.
         signs = last and public.has_target
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=signs)
-        rate, n_steps = self.loop.schedule(
-            n,
-            parameters.NETWORK_STEPS,
-            parameters.NETWORK_EPOCHS,
-            None if last else parameters.network_batch(n),
-        )
+        rate, n_steps = self._schedule(n, last)
         if self.loop.max_iter == "auto" and start.pretraining is None:
             signal = budget.mu / reach * n * (1 - self.loop.momentum)
             left = parameters.network_noise(self.widths, learnt=False)

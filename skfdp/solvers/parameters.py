@@ -32,6 +32,7 @@ from skfdp.privacy.events import (
     delta_text,
 )
 from skfdp.solvers import Choice
+from skfdp.solvers.method import Needs
 
 #: Value of the constant feature that carries the intercept.
 BIAS_FEATURE = 0.1
@@ -438,8 +439,24 @@ class Loop:
     def of(cls, solver: Choice) -> Loop:
         """Return the loop parameters of an object of `skfdp.solvers`."""
         given = solver.get_params(deep=False)
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: given[name] for name in names if name in given})
+        names = cls.__dataclass_fields__.keys() & given.keys()
+        return cls(**{name: given[name] for name in names})
+
+    def honours(self, rate: float, padding: Any) -> dict[str, tuple[str, ...]]:
+        """Return what the parameters of the loop need; see `method.Needs`.
+
+        `rate` is the sampling rate, and `padding` the name of the public loss.
+        """
+        pads, constant = (Needs.PRIVATE_COLUMNS,), rate < 1 and self.noise_decay > 0
+        return {
+            **dict.fromkeys(vars(self), ()),
+            "noise_decay": ("full batches",) * constant,
+            "public_loss": pads if padding else (Needs.NO_SCHEMA,),
+            "public_batch_size": () if padding else ("a public loss by name",),
+            "padding_scale": pads
+            if padding == "gaussian"
+            else ("public_loss='gaussian'",),
+        }
 
     def momentum_of(self, n_steps: int) -> float:
         """Return the momentum for a number of steps.

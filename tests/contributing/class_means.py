@@ -10,21 +10,32 @@ from skfdp.data.grid import GridRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import ClassSum
-from skfdp.solvers.method import Budget, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, OnStep, Plan
 from skfdp.solvers.postprocessing import LinearFit
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassMeans:
-    """Release the sum of the rows of each public class, and compare distances."""
+    """Release the sum of the rows of each public class, and compare distances.
+
+    `row_norm` is the L2 bound of a row, to which longer rows are cut.
+    """
+
+    row_norm: float
+
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs: a plain table, of which the target is public."""
+        table = (
+            Needs.PUBLIC_TARGET,
+            Needs.NO_PUBLIC_COLUMN,
+            Needs.DENSE,
+            Needs.IN_MEMORY,
+            Needs.EQUAL_RECORDS,
+        )
+        return Needs("solver='class-means'", {"row_norm": ()}, table)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
-        """Learn nothing: refuse what the method cannot do."""
-        if not public.has_target or public.mask.any() or public.sparse:
-            raise ValueError(
-                "solver='class-means' needs public_target=True, private columns "
-                "only, and a dense X: choose 'noisy-gd' otherwise."
-            )
+        """Learn nothing."""
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the one release."""
@@ -46,12 +57,15 @@ class ClassMeans:
     ) -> LinearFit:
         """Release the sums; the counts are public."""
         public = records.public
-        rows = GridRows.build(records.X, public.input_scaler.mapped)
+        scaler = dataclasses.replace(
+            public.input_scaler, feature_bound=self.row_norm, shortens=True
+        )
+        rows = GridRows.build(records.X, scaler.mapped)
         query = ClassSum(rows, public.target, public.n_classes, nonnegative=False)
         counts = np.bincount(public.target, minlength=public.n_classes)
         means = mechanism.release("class sums", query) / np.maximum(counts, 1)[:, None]
         intercept = -(means**2).sum(axis=1) / 2
         if public.n_outputs == 1:
             means, intercept = means[1:] - means[:1], intercept[1:] - intercept[:1]
-        coef, offset = public.input_scaler.coefficients(means)
-        return LinearFit(coef, intercept + offset, n_iter=1)
+        coef, offset = scaler.coefficients(means)
+        return LinearFit(coef, intercept + offset, n_iter=1, input_scaler=scaler)

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from skfdp import DPSGDFClassifier, DPSGDFRegressor
 from skfdp.audit import audit_replay
@@ -213,14 +212,3 @@ def test_more_columns_than_can_be_counted_are_refused():
     model = classifier(**ALGORITHM_2)
     with pytest.raises(ValueError, match="adaptive' of 70000 columns need too many"):
         model.plan(np.zeros((3, 70_000)), [0, 1, 0])
-
-
-def test_sparse_tables_and_public_columns_are_refused_before_the_charge():
-    X, y = far_rows(n=50)
-    for given in (
-        {"centering": "adaptive"},
-        {"centering": GaussianCentering(clip_quantile=0.5)},
-        ALGORITHM_2,
-    ):
-        with pytest.raises(ValueError, match="need a dense X"):
-            classifier(**given).fit(csr_array(X), y)

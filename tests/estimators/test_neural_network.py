@@ -36,6 +36,7 @@ def padded(kind):
 
 PUBLIC = {"public_features": [0, 1], "public_target": True}
 SUMS, ALONE = {"pretraining": "class_sums"}, {"budget_share": 1.0}
+NO_LOOP = {"solver": "auto"}
 SPECIAL = {"neighboring_relation": "replace_special"}
 LAST, EVERY = {"trained_layers": "last"}, {"trained_layers": "all"}
 COUNTED = {"neighboring_relation": AddOrRemoveOne(280)}
@@ -44,7 +45,7 @@ KINDS = {
     "batches": BATCHES,
     "replace_special": SPECIAL,
     "add/remove": COUNTED | {"solver": NoisySGD(max_iter=6, batch_size=90)},
-    "label": {"public_features": "all"} | padded("zero"),
+    "label": {"public_features": "all"} | padded("gaussian"),
     "pretrained": PUBLIC | {"pretraining": "public"},
     "public target": PUBLIC,
     "gaussian": PUBLIC | {"pretraining": None} | padded("gaussian"),
@@ -52,8 +53,8 @@ KINDS = {
     "class sums, all layers": PUBLIC | SUMS | EVERY | BATCHES,
     "impute": PUBLIC | SUMS | padded("impute"),
     "class sums alone": PUBLIC
-    | {"pretraining": Pretraining(start="class_sums", **ALONE)},
-    "linear alone": PUBLIC | {"pretraining": Pretraining(**ALONE)},
+    | {"pretraining": Pretraining(start="class_sums", **ALONE), **NO_LOOP},
+    "linear alone": PUBLIC | {"pretraining": Pretraining(**ALONE), **NO_LOOP},
     "linear, all layers, special": PUBLIC
     | {"pretraining": Pretraining(start="linear", budget_share=0.7)}
     | (EVERY | SPECIAL | BATCHES),

@@ -278,7 +278,7 @@ def test_one_release_of_the_declared_level(relation, n_classes, digits, releases
         ({"public_features": [0], "epsilon": 0.1}, "first model: label statistic"),
         ({"public_features": None, "public_target": True}, "descent"),
         ({"class_weight": {0: 2.0}}, "descent"),
-        ({"solver": FeatureDPSGD(public_loss="zero")}, "descent"),
+        ({"solver": FeatureDPSGD()}, "descent"),
         ({"solver": NoisyGradientDescent(clip_norm=0.5)}, "descent"),
         ({"centering": None}, "descent"),
         # noise beyond the grid

@@ -283,7 +283,7 @@ def test_results_pickle_and_a_seed_repeats_the_noise_and_warns(table):
         ({"delta": 2}, "delta=2"),
         ({"neighboring_relation": "none"}, "neighboring_relation='none'"),
         ({"plan_only": np.ones(2)}, "plan_only="),
-        ({"public_features": "all"}, "nothing to protect"),
+        ({"public_features": "all"}, "needs private columns"),
         ({"epsilon": 1e-13, "delta": 1e-20}, "raise"),
     ],
 )

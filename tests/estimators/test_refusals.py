@@ -59,7 +59,7 @@ UNTOLD = {"public_target": False}
 UNKNOWN = UNTOLD | {"target_bounds": (0, 9)}
 LINEAR, ODD = LogisticRegression(), r"was fitted on 9 column\(s\), but \d are public"
 SEVEN, FITTED = (clone(LINEAR).fit([[0], [1]], [0, last]) for last in (7, 1))
-BALANCES = "'balanced' needs .*: pass a dict of public"
+BALANCES = "'balanced' needs .*a dict of public|'balanced' needs a public target"
 FROM_LINEAR = PUBLIC | {"pretraining": "linear"}
 LOOP, TINY = {"solver": NoisySGD(max_iter=2)}, Pretraining(budget_share=1e-12)
 LAST_LAYER = {"trained_layers": "last", "hidden_layer_sizes": ()}
@@ -100,7 +100,7 @@ PARAMETERS = [
     (DPSGDF, {"solver": FeatureDPSGD()}, "must be 'auto', .* or an object of skfdp.so"),
     (DPSGDF, {"solver": NoisyGradientDescent}, "must be 'auto', .* or an object of"),
     (FEATURE, {"solver": "lbfgs"}, "solver='lbfgs' must be 'auto', 'noisy-gd', 'nois"),
-    (FEATURE, {"solver": FeatureDPSGD(public_loss="impute")}, "is for networks: choo"),
+    (FEATURE, {"solver": FeatureDPSGD(public_loss="impute")}, "impute' needs a netw"),
     (FEATURE, {"public_target": "yes"}, "public_target='yes' is unknown"),
     (FEATURE, {"public_features": ["a"]}, "set_output"),
     (FEATURE, {"public_features": [7]}, "index 7"),
@@ -108,7 +108,7 @@ PARAMETERS = [
     (FEATURE, {"public_features": "all", "public_target": True}, "nothing to protect"),
     (FEATURE, {"public_features": [0], **COUNTED}, "so no part of them can be public"),
     (FEATURE, {"public_target": True, **COUNTED}, "so no part of them can be public"),
-    (FEATURE, {"solver": FeatureDPSGD(), **COUNTED}, "whose number is private under"),
+    (FEATURE, {"solver": FeatureDPSGD(), **COUNTED}, "keeps the number of rows pub"),
     # Found by fuzzing.
     (EVERY, {"bounds": (0, 10**400)}, "bounds=<tuple> must be a pair"),
     (EVERY, {"bounds": {0: (np.zeros(3), 1)}}, "bounds.0. must be a pair|bounds.0.="),
@@ -127,10 +127,10 @@ PARAMETERS = [
     (CUT, {"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
     (CUT, {"clip_features": "all"}, "clip_features='all' must be True or False"),
     (CUT, {"clip_features": True, "clip_quantile": None}, "clip_features=True needs a"),
-    (ONE_SHOT, {"public_features": [0]}, "one-shot' is label-DP"),
-    (ONE_SHOT, {"class_weight": {0: 2.0}}, "class_weight=.* is not for solver='one-s"),
-    (ONE_SHOT, {"epsilon": 1e-9, "delta": 1e-8}, "more noise than the grid"),
-    (CONDITIONAL, {"public_features": slice(None)}, "names every column, so there is"),
+    (ONE_SHOT, {"public_features": [0]}, "one-shot' .label-DP. needs public columns"),
+    (ONE_SHOT, {"class_weight": {0: 2.0}}, "class_weight=.* has no effect with solver"),
+    (ONE_SHOT, {"epsilon": 1e-9, "delta": 1e-8}, "needs a larger budget, whose noise"),
+    (CONDITIONAL, {"public_features": slice(None)}, "needs private columns"),
     (CONDITIONAL, {"normalize": "yes"}, "normalize='yes'"),
     (CONDITIONAL, {"epsilon": 1e-12, "delta": 1e-12}, "raise the budget"),
     (KNOWING, {"public_model": "trees"}, "public_model='trees' must be 'auto', None o"),
@@ -155,18 +155,18 @@ NETWORKS = [
     ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
     ({"hidden_layer_sizes": np.array(1.0)}, "hidden_layer_sizes=.* must be an int"),
     ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
-    ({"pretraining": "class_sums"}, "it needs public_target=True and bounds"),
-    ({"pretraining": "public"}, "it needs public_target=True and public_features"),
-    ({"pretraining": "linear"}, "it needs public_target=True and hidden layers of at"),
+    ({"pretraining": "class_sums"}, "a public target .public_target=True"),
+    ({"pretraining": "public"}, "a public target .public_target=True"),
+    ({"pretraining": "linear"}, "linear' needs a public target"),
     (FROM_LINEAR | {"hidden_layer_sizes": (9, 1)}, "hidden layers of at least 2 neur"),
     (FROM_LINEAR | {"solver": NoisySGD(normalize=True)}, "=False and row_norm='auto'"),
-    (FROM_LINEAR | {"bounds": False, **LOOP}, "loop needs bounds for every column"),
+    (FROM_LINEAR | {"bounds": False, **LOOP}, "linear' needs bounds of all columns"),
     (PUBLIC | {"pretraining": TINY}, "is too small for the linear model: raise one of"),
     ({"pretraining": Pretraining(budget_share=2)}, "budget_share=2 must be a number"),
     ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
-    ({"trained_layers": "last"}, "needs hidden layers that were pretrained"),
-    (PUBLIC | LAST_LAYER, "needs hidden layers that were pretrained"),
-    ({"solver": FeatureDPSGD(public_loss="impute")}, "='impute' draws private colum"),
+    ({"trained_layers": "last"}, "last' needs pretrained hidden layers"),
+    (PUBLIC | LAST_LAYER, "last' needs pretrained hidden layers"),
+    ({"solver": FeatureDPSGD(public_loss="impute")}, "='impute' of solver needs pretr"),
     ({"backend": "jax"}, "backend='jax' must be 'numpy', 'torch', or an object"),
     ({"backend": NumpyBackend(dtype="float16")}, "dtype='float16' is unknown"),
     ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),

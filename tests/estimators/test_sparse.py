@@ -18,7 +18,7 @@ from skfdp.data.grid import GRID, SparseGridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.queries.linear import LOSSES, LinearQuery
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
+from skfdp.solvers import FeatureDPSGD, GaussianCentering, NoisyGradientDescent
 from skfdp.solvers.public_model import drawn_rows
 
 
@@ -177,7 +177,8 @@ def same_noise(monkeypatch):
 def test_a_public_loss_on_sparse_columns(columns, same_noise):
     X, seen = sparse_rows(n=300, signed=False), []
     y = np.random.default_rng(0).integers(0, 3, 300)
-    solver = FeatureDPSGD(public_loss="zero", public_batch_size=100, max_iter=30)
+    padded = {} if columns == slice(None) else {"public_loss": "zero"}
+    solver = FeatureDPSGD(**padded, public_batch_size=100, max_iter=30)
     model = FeatureDPLogisticRegression(
         bounds=(0, 1), random_state=0, solver=solver, public_features=columns
     )
@@ -190,7 +191,7 @@ def test_a_public_loss_on_sparse_columns(columns, same_noise):
         seen.append(X_public)
         return 0 * coef, 0 * intercept
 
-    model.set_params(solver__public_loss=spy, solver__max_iter=1).fit(X, y)
+    model.set_params(solver=FeatureDPSGD(public_loss=spy, max_iter=1)).fit(X, y)
     np.testing.assert_array_equal(seen[0].toarray(), X.toarray()[:, columns])
 
 
@@ -220,8 +221,11 @@ REFUSED = [
     ({"bounds": (-1, 1)}, FILLED_IN),
     ({"bounds": {3: (1, 2)}}, FILLED_IN),
     ({"bounds": ([0] * 16 + [-1], [1] * 17)}, FILLED_IN),
-    ({"solver": FeatureDPSGD(public_loss="gaussian")}, "would make a sparse X dense"),
+    ({"solver": FeatureDPSGD(public_loss="gaussian")}, "gaussian' needs a dense X"),
     ({"solver": "one-shot", "public_features": "all"}, "needs a dense X"),
+    ({"centering": "adaptive"}, "needs a dense X"),
+    ({"centering": GaussianCentering(clip_quantile=0.5)}, "needs a dense X"),
+    ({"centering": GaussianCentering(clip_features=True)}, "needs a dense X"),
 ]
 
 

@@ -483,7 +483,7 @@ def test_labels_move_persons_by_their_rows():
 def test_paddings_are_for_records_of_one_row(padding):
     solver = FeatureDPSGD(public_loss=padding, max_iter=5, clip_norm=0.4)
     model = looped(public_features=[0], public_target=True, solver=solver)
-    told = f"public_loss='{padding}' is not supported with groups"
+    told = f"public_loss='{padding}' needs persons with one row each"
     for call in (model.fit, model.plan):
         with pytest.raises(ValueError, match=told):
             call(X, LABELS, groups=GROUPS)
