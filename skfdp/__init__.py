@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from skfdp.metrics import make_private_scorer, private_score
     from skfdp.neural_network import FeatureDPMLPClassifier
     from skfdp.preprocessing import PrivateCenteringTransformer
-    from skfdp.privacy import (
-        PrivacyBudgetError,
-        PrivacyLedger,
-        PrivacyWarning,
-        report,
-    )
+    from skfdp.privacy import PrivacyBudgetError, PrivacyLedger, PrivacyWarning, report
     from skfdp.schema import TableSchema
 
 _HOMES = {

@@ -20,19 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.addresses import Versioned
-from skfdp.data.arrays import (
-    is_dask,
-    name_facts,
-    readable,
-    shaped_target,
-)
+from skfdp.data.arrays import is_dask, name_facts, readable, shaped_target
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import (
-    RECODED,
-    are_codes,
-    class_shares,
-    encode_any,
-)
+from skfdp.data.target import RECODED, are_codes, class_shares, encode_any
 from skfdp.data.validation import (
     UtilityWarning,
     guarded_fit,
@@ -57,27 +47,14 @@ from skfdp.privacy.assumptions import (
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.events import (
-    Relation,
-    check_budget,
-)
+from skfdp.privacy.events import Relation, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.reader import SHORT, Declaration, Reader
 from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
-from skfdp.solvers.bounds import (
-    BoundsFirst,
-    told_of_released,
-)
-from skfdp.solvers.method import (
-    BESIDE,
-    Budget,
-    Method,
-    OnStep,
-    Plan,
-    WithoutPrivacy,
-)
+from skfdp.solvers.bounds import BoundsFirst, told_of_released
+from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan, WithoutPrivacy
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     parameters_of,

@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skfdp.data.arrays import (
-    is_dask,
-)
+from skfdp.data.arrays import is_dask
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows

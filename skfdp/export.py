@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from skfdp.data._basis import Block
 from skfdp.data.arrays import DAY, PARTS, objects
@@ -384,3 +385,69 @@ def _tables(
             own = np.column_stack([table[cell] for cell in known])
             found.append((kind, [*steps, listed], own))
     return found, undeclared
+
+
+# The table of a linear model's coefficients.
+
+
+#: Quantile of the normal distribution for a two-sided interval of 95 %.
+QUANTILE = float(ndtri(0.975))
+
+
+def names(model: Any, n_features: int) -> list[str]:
+    """Return the names of the columns of `coef_`."""
+    found = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+    if hasattr(model, "encoder_"):
+        found = model.encoder_.get_feature_names_out()
+    return [str(name) for name in found]
+
+
+def _places(encoder: Any) -> dict[str, np.ndarray]:
+    """Return the raw column of each weight, and the knot or category of the weight."""
+    columns, values = ["intercept"], [""]
+    for block in reversed(encoder.blocks_):
+        own = list(block.levels)
+        if block.kind == "spline":
+            knots = block.raw(block.knots)
+            own[: len(knots)] = list(knots)
+        columns[:0], values[:0] = [block.name] * len(own), own
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return {"column": np.array(columns, dtype=object), "value": found}
+
+
+def coefficients(model: Any) -> dict[str, np.ndarray]:
+    """Return the columns of `LinearModel.coefficients_table`, by name."""
+    coef = np.atleast_2d(model.coef_)
+    weights = np.column_stack([coef, np.atleast_1d(model.intercept_)])
+    n_outputs, n_weights = weights.shape
+    found: dict[str, np.ndarray] = {}
+    if n_outputs > 1:
+        found["class"] = np.repeat(model.classes_, n_weights)
+    features = np.array([*names(model, coef.shape[1]), "intercept"], dtype=object)
+    found["feature"] = np.tile(features, n_outputs)
+    if hasattr(model, "encoder_"):
+        places = _places(model.encoder_).items()
+        found |= {name: np.tile(each, n_outputs) for name, each in places}
+    found["coef"] = weights.ravel()
+    noise = getattr(model, "coef_noise_", None)
+    # The size of the noise of a private fit may be unknown.
+    std = np.full(weights.shape, np.nan if math.isfinite(model.epsilon) else 0.0)
+    found["noise_std"] = (std if noise is None else noise.std).ravel()
+    if noise is None or noise.estimate is None:
+        return found
+    estimate, error = noise.error_of(np.eye(n_weights - 1))
+    # The data determine the intercept only if they determine all other coefficients.
+    last = np.sqrt(np.maximum(noise.error[:, -1, -1], 0.0))
+    last = np.where(np.isfinite(estimate).all(axis=1), last, np.nan)
+    intercept = np.where(np.isfinite(last), noise.estimate[:, -1], np.nan)
+    estimate = np.column_stack([estimate, intercept]).ravel()
+    error = np.column_stack([error, last]).ravel()
+    return found | {
+        "estimate": estimate,
+        "std_error": error,
+        "z": estimate / error,
+        "p": 2 * ndtr(-np.abs(estimate / error)),
+        "low": estimate - QUANTILE * error,
+        "high": estimate + QUANTILE * error,
+    }

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfdp.data._basis import MISSING, OTHER, Block
 from skfdp.data.arrays import objects
 from skfdp.data.validation import check_number
-from skfdp.linear_model import QUANTILE, names
+from skfdp.export import QUANTILE, names
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 from skfdp.solvers.public_model import warn_of_public_model

@@ -58,12 +58,7 @@ from skfdp.solvers.score import (
     check_metrics,
 )
 
-__all__ = [
-    "PrivateScore",
-    "expected_gap",
-    "make_private_scorer",
-    "private_score",
-]
+__all__ = ["PrivateScore", "expected_gap", "make_private_scorer", "private_score"]
 
 _ASSUMPTIONS = (
     Assumption(

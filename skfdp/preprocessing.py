@@ -19,11 +19,7 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
 from skfdp.reader import Declaration
 from skfdp.solvers import parameters
-from skfdp.solvers.centring import (
-    LARGEST_PUBLIC_SHARE,
-    Regressors,
-    centre,
-)
+from skfdp.solvers.centring import LARGEST_PUBLIC_SHARE, Regressors, centre
 from skfdp.solvers.method import Budget, Needs, OnStep, Plan
 
 # Factor that keeps norms below the bound in spite of rounding.

@@ -61,11 +61,7 @@ from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.schema import TableSchema
 from skfdp.solvers.bounds import UNKNOWN, with_public_bounds
-from skfdp.solvers.parameters import (
-    nominal_count,
-    public_count,
-    resolve_input_scaler,
-)
+from skfdp.solvers.parameters import nominal_count, public_count, resolve_input_scaler
 
 #: The parameters that declare a table without a schema, and their defaults.
 SHORT = {

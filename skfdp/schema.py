@@ -662,8 +662,7 @@ class TableSchema:
         if source.nameless:
             places = ", ".join(str(1 + source.names.index(n)) for n in source.nameless)
             warn_caller(
-                f"columns without a name are left out: number {places}.",
-                UtilityWarning,
+                f"columns without a name are left out: number {places}.", UtilityWarning
             )
         return cls(columns, outcomes=outcomes, group=group, **given)
 

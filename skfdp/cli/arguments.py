@@ -168,11 +168,7 @@ def _fit(add) -> None:
     )
     add("--test-size", type=float, default=0.25, help="held-out share (default: 0.25)")
     add("--model", metavar="FILE", type=Path, help="save the model: .skops or .joblib")
-    add(
-        "--overwrite",
-        action="store_true",
-        help="replace an existing file of --model",
-    )
+    add("--overwrite", action="store_true", help="replace an existing file of --model")
     add(
         "--context",
         nargs="+",

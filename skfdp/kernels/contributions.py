@@ -21,14 +21,7 @@ import numpy as np
 from numba import typeof
 from numba.core import types
 
-from skfdp.kernels.compiling import (
-    FLOATS,
-    INTEGERS,
-    address,
-    caller,
-    kernel,
-    part,
-)
+from skfdp.kernels.compiling import FLOATS, INTEGERS, address, caller, kernel, part
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 # The compiled part of the input scaler, which clips rows to a norm. Dense and CSR rows

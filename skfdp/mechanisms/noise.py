@@ -333,12 +333,7 @@ class Streams:
         Source of all keys of a fit with a checkpoint. A seed takes precedence.
     """
 
-    def __init__(
-        self,
-        random_state: int | None,
-        owner: type | str,
-        key: Any = None,
-    ):
+    def __init__(self, random_state: int | None, owner: type | str, key: Any = None):
         check_random_state(random_state)
         self.key = key if random_state is None else None
         self.seeded = random_state is not None

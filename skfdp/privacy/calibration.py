@@ -20,12 +20,7 @@ from skfdp.privacy.accounting import (
     gdp_mu,
     tails,
 )
-from skfdp.privacy.events import (
-    Event,
-    Relation,
-    check_budget,
-    inverse_squares,
-)
+from skfdp.privacy.events import Event, Relation, check_budget, inverse_squares
 
 # Largest fraction of epsilon that a plan may leave unspent. A finer search would take
 # too long.

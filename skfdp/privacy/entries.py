@@ -136,10 +136,7 @@ def new_entries(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return tuple(
         LedgerEntry(
-            date=today,
-            label=label,
-            event=event,
-            versions=dict(package_versions()),
+            date=today, label=label, event=event, versions=dict(package_versions())
         )
         for event in events
     )

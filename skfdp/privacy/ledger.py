@@ -49,12 +49,7 @@ from skfdp.privacy.events import (
     check_budget,
     check_delta,
 )
-from skfdp.privacy.ledger_file import (
-    SCHEMA_VERSION,
-    Store,
-    Terms,
-    resolved,
-)
+from skfdp.privacy.ledger_file import SCHEMA_VERSION, Store, Terms, resolved
 from skfdp.privacy.report import PrivacyReport
 
 Entries = tuple[LedgerEntry, ...]
@@ -413,10 +408,7 @@ class PrivacyLedger:
         return self._charge(events, label, name)
 
     def _charge(
-        self,
-        events: Iterable[Event],
-        label: str | None,
-        name: str | None = None,
+        self, events: Iterable[Event], label: str | None, name: str | None = None
     ) -> Receipt:
         events = check_events(events, least=1)
         check = functools.partial(self._check, events=events)
@@ -458,11 +450,7 @@ class PrivacyLedger:
         return self._receipt(*self._store.append(new_entries([None], label), check))
 
     def what_if(
-        self,
-        plan: Plan,
-        *,
-        times: int = 1,
-        delta: float | None = None,
+        self, plan: Plan, *, times: int = 1, delta: float | None = None
     ) -> WhatIf:
         """Return the effect of charging a plan, without charging it.
 

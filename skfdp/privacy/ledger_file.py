@@ -298,10 +298,7 @@ class Store:
         return sorted(self._every())
 
     def append(
-        self,
-        entries: Sequence[LedgerEntry],
-        check: Check,
-        name: str | None = None,
+        self, entries: Sequence[LedgerEntry], check: Check, name: str | None = None
     ) -> tuple[int, str]:
         """Append the entries of a charge if ``check(terms, recorded)`` does not raise.
 

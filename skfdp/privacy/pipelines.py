@@ -355,10 +355,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
 
 
 def report(
-    obj: Any,
-    *,
-    delta: float | None = None,
-    context: Mapping[str, str] | None = None,
+    obj: Any, *, delta: float | None = None, context: Mapping[str, str] | None = None
 ) -> PrivacyReport:
     """Return the privacy report of a fitted estimator, a Pipeline or a ledger.
 

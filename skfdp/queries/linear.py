@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import (
-    SAFE_STD_OF_PRODUCTS,
-    GridRows,
-    SparseGridRows,
-    sum_unit,
-)
+from skfdp.data.grid import SAFE_STD_OF_PRODUCTS, GridRows, SparseGridRows, sum_unit
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
@@ -33,11 +28,7 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import PrivacyPlan
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
-from skfdp.queries.weighted import (
-    DensePersons,
-    SparsePersons,
-    person_blocks,
-)
+from skfdp.queries.weighted import DensePersons, SparsePersons, person_blocks
 
 if TYPE_CHECKING:
     from skfdp.kernels.contributions import Clip, Task
@@ -238,10 +229,7 @@ class LinearQuery:
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum; see the guarantees."""
         return gradient_sensitivity(
-            relation,
-            self.clip_norm,
-            orthant=self.orthant,
-            label_bound=self.label_bound,
+            relation, self.clip_norm, orthant=self.orthant, label_bound=self.label_bound
         )
 
     def unit(self, noise_std: float) -> float:

@@ -12,11 +12,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import issparse
 
-from skfdp.data.grid import (
-    GRID,
-    row_of_entries,
-    unit_of_squares,
-)
+from skfdp.data.grid import GRID, row_of_entries, unit_of_squares
 from skfdp.data.input_scaler import Coordinates, MovedRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller

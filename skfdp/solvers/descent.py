@@ -237,10 +237,7 @@ def event(public: PublicRecords, budget: Budget) -> Event | None:
     if not fits_grid(query, noise_std, public.units):
         return None
     return budget.event(
-        CLASS_COUNTS,
-        noise_std,
-        clip_norm=query.clip_norm,
-        sensitivity=sensitivity,
+        CLASS_COUNTS, noise_std, clip_norm=query.clip_norm, sensitivity=sensitivity
     )
 
 

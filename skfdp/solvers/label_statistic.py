@@ -618,10 +618,7 @@ class LabelStatistic:
             # The last column is constant, up to the weights of the rows.
             counted = n / float(shares @ rows.grid.values[:, -1] * GRID)
             descent.check_counts(
-                released[:, -1] * counted,
-                noise_std * n * counted,
-                public,
-                relation,
+                released[:, -1] * counted, noise_std * n * counted, public, relation
             )
         if len(released) == 2:
             statistic = (released[1:] - released[:1]) / 2

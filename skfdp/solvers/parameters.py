@@ -25,12 +25,7 @@ import numpy as np
 from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
-from skfdp.privacy.events import (
-    AddOrRemoveOne,
-    PrivacyWarning,
-    Relation,
-    delta_text,
-)
+from skfdp.privacy.events import AddOrRemoveOne, PrivacyWarning, Relation, delta_text
 from skfdp.solvers import Choice
 from skfdp.solvers.method import Needs
 
@@ -96,11 +91,7 @@ GAPS = {
 
 
 def gap_of(
-    signal: float,
-    n_columns: int,
-    n_private: float,
-    n_classes: int,
-    has_target: bool,
+    signal: float, n_columns: int, n_private: float, n_classes: int, has_target: bool
 ) -> tuple[float, float, float] | None:
     """Return quartiles of the gap of similar fits, or None if none were measured.
 

@@ -56,9 +56,7 @@ _LEAST = 1e-200
 
 
 def bounded_interval(
-    estimate: float,
-    variance: Callable[[np.ndarray], np.ndarray],
-    confidence: float,
+    estimate: float, variance: Callable[[np.ndarray], np.ndarray], confidence: float
 ) -> tuple[float, float]:
     """Return a confidence interval of a number in [0, 1].
 
@@ -80,9 +78,7 @@ def bounded_interval(
 
 
 def _rarity(
-    values: np.ndarray,
-    estimate: float,
-    variance: Callable[[np.ndarray], np.ndarray],
+    values: np.ndarray, estimate: float, variance: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     r"""Return, under each value, the probability of a better fit than `estimate`'s.
 

@@ -354,8 +354,7 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
     low, high = map(float, bounds)
     if threshold < (high - low) / _TINY_WIDTH:
         _warn_of_absolute_loss(
-            threshold,
-            f"a thousandth of the width of target_bounds=({low:g}, {high:g})",
+            threshold, f"a thousandth of the width of target_bounds=({low:g}, {high:g})"
         )
 
 

@@ -21,10 +21,5 @@ def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 LOSS = Loss(
-    "hinge",
-    residual,
-    _value,
-    curvature=0.5,
-    max_residual=unit_slopes,
-    sign_fixed=True,
+    "hinge", residual, _value, curvature=0.5, max_residual=unit_slopes, sign_fixed=True
 )

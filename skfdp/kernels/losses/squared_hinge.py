@@ -20,10 +20,4 @@ def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
     return (shortfalls(margins, target) ** 2).sum(axis=1)
 
 
-LOSS = Loss(
-    "squared_hinge",
-    residual,
-    _value,
-    curvature=2.0,
-    sign_fixed=True,
-)
+LOSS = Loss("squared_hinge", residual, _value, curvature=2.0, sign_fixed=True)
