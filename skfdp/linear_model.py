@@ -64,7 +64,7 @@ from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
-from skfdp.solvers.method import Method
+from skfdp.solvers.method import Method, Needs
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     MANY_CLASSES,
@@ -322,9 +322,13 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters()
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        shows_target = self._declared.public_target
-        regression = isinstance(self, RegressorMixin)
-        check_public_model(self.public_model, shows_target, regression=regression)
+        if self.schema is not None and callable(self._given()["public_loss"]):
+            raise ValueError(f"public_loss needs {Needs.NO_SCHEMA}.")
+        known, regression = (
+            self._declared.public_target,
+            isinstance(self, RegressorMixin),
+        )
+        check_public_model(self.public_model, known, regression=regression)
 
     def _in_coordinates(
         self,
