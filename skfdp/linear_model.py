@@ -324,11 +324,8 @@ class LinearModel(PrivateEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         if self.schema is not None and callable(self._given()["public_loss"]):
             raise ValueError(f"public_loss needs {Needs.NO_SCHEMA}.")
-        known, regression = (
-            self._declared.public_target,
-            isinstance(self, RegressorMixin),
-        )
-        check_public_model(self.public_model, known, regression=regression)
+        given = self.public_model, self._declared.public_target
+        check_public_model(*given, regression=isinstance(self, RegressorMixin))
 
     def _in_coordinates(
         self,
