@@ -56,7 +56,7 @@ from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
-from skfdp.solvers.method import Method
+from skfdp.solvers.method import Method, Needs
 from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
 from skfdp.solvers.public_model import check_public_model, warn_of_public_model
@@ -238,9 +238,10 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters(declared)
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        shows_target = declared.public_target
-        regression = isinstance(self, RegressorMixin)
-        check_public_model(self.public_model, shows_target, regression=regression)
+        if self.schema is not None and callable(self._given()["public_loss"]):
+            raise ValueError(f"public_loss needs {Needs.NO_SCHEMA}.")
+        given = self.public_model, declared.public_target
+        check_public_model(*given, regression=isinstance(self, RegressorMixin))
 
     @property
     def _solver(self) -> Choice:

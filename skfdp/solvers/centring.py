@@ -137,8 +137,7 @@ class Centring:
             "budget_share": mean,
             "clip_quantile": of_rows,
             "clip_features": of_rows,
-            # Normalised rows have the norm `row_norm`, whatever their columns are.
-            "row_norm": private * (self.length is not None)
+            "row_norm": private * (self.length is not None)  # not normalised
             + ("another centering",) * self._adapts,
             "normalize": (Needs.NO_SCHEMA,),
         }

@@ -501,7 +501,6 @@ class Descent:
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs: any table, unless there is a public loss."""
         padded, name = self.padding is not None, f"public_loss={self.padding!r}"
-        # Normal numbers in place of zeros would make sparse rows dense.
         fills = self.padding == "gaussian" and public.n_private > 0
         table = (
             *(Needs.IN_MEMORY, Needs.OWN_ROW) * padded,

@@ -551,8 +551,9 @@ class LabelStatistic:
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs: dense public columns, and a private target."""
-        one_hot = budget.relation.replaces
-        query = LabelSum.planned(public.n_outputs, LONGEST_ROW, not one_hot)
+        query = LabelSum.planned(
+            public.n_outputs, LONGEST_ROW, not budget.relation.replaces
+        )
         free = "C fit_intercept max_iter public_model=None"
         honours = {
             **dict.fromkeys(free.split(), ()),

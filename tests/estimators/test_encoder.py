@@ -226,7 +226,7 @@ IN_ITS_SCHEMA = "cannot be combined with a schema: declare it in the schema"
         (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
         (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
         (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave normalize out"),
-        (RAW, {"solver": OF_ROWS}, "encode the table before the estimator"),
+        (RAW, {"solver": OF_ROWS}, "encode it before, in a Pipeline"),
         (RAW, {"schema": WIDER}, "the table lacks the column weight"),
         (FeatureDPMLPClassifier, {"schema": declared(group="id")}, SINGLE),
     ],
