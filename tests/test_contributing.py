@@ -78,9 +78,8 @@ class Copy:
             shutil.copy(TESTS / name, folder / "tests" / name)
         self.sizes = {}
         for name, text in blocks(title):
-            path = (
-                folder / name if name.startswith("tests/") else folder / "skfdp" / name
-            )
+            path = folder / "skfdp" / name.removeprefix("skfdp/")
+            path = folder / name if name.startswith("tests/") else path
             if path.exists():
                 self.sizes[name] = added(text)
                 text = changed(path.read_text(encoding="utf-8"), text)
@@ -132,6 +131,29 @@ def test_a_method_is_one_file_and_a_solver(tmp_path):
     copy.check("estimators/test_methods.py", "class", at_least=3)
     swept = "estimators/test_nothing_is_ignored.py"
     copy.check(swept, "class-means or every_class", at_least=3)
+
+
+ESTIMATOR = """
+import numpy as np
+import skfdp
+from skfdp.audit import audit_replay
+from skfdp.column_means import PrivateColumnMeans
+
+X = np.random.default_rng(0).random((500, 3))
+ledger = skfdp.PrivacyLedger(epsilon=100.0, delta=1e-5)
+model = PrivateColumnMeans(50.0, bounds=(0, 1), ledger=ledger).fit(X)
+np.testing.assert_allclose(model.means_, X.mean(axis=0), atol=0.1)
+exact = PrivateColumnMeans(float("inf"), bounds=(0, 1)).fit(X)
+np.testing.assert_allclose(exact.means_, X.mean(axis=0))
+assert abs(ledger.spent() - model.privacy_.epsilon) < 1e-9
+assert audit_replay(PrivateColumnMeans(bounds=(0, 1)), X[:40]).passed
+"""
+
+
+def test_an_estimator_is_one_file(tmp_path):
+    copy = Copy(tmp_path, "A new estimator")
+    assert copy.sizes == {}
+    copy.run("-W", "ignore", "-c", ESTIMATOR)
 
 
 PARAMETER = """

@@ -258,6 +258,12 @@ class InputScaler:
         return _with_data(X, rows) if sparse else rows
 
 
+def cut_rows(rows: GridRows, bound: float) -> GridRows:
+    """Return integer rows, divided by `bound` and clipped to norm 1, as integers."""
+    cut = InputScaler(feature_bound=bound)
+    return GridRows.build(rows.values, lambda own: cut.mapped(own * rows.unit))
+
+
 def resolve_bounds(
     bounds: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:

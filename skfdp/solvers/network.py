@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import Coordinates, InputScaler
+from skfdp.data.input_scaler import Coordinates, InputScaler, cut_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
@@ -646,12 +646,9 @@ class NetworkDescent:
         their noise.
         """
         public = records.public
-        bound, unit = private_bound(public), records.integers.unit
-        cut = InputScaler(feature_bound=bound)
+        bound = private_bound(public)
         sums = ClassSum(
-            GridRows.build(
-                records.integers.values, lambda rows: cut.mapped(rows * unit)
-            ),
+            cut_rows(records.integers, bound),
             records.target,
             public.n_classes,
             public.private_bounded,

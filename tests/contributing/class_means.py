@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from skfdp.data.grid import GridRows
+from skfdp.data.input_scaler import cut_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import ClassSum
@@ -60,7 +60,7 @@ class ClassMeans:
         scaler = dataclasses.replace(
             public.input_scaler, feature_bound=self.row_norm, shortens=True
         )
-        rows = GridRows.build(records.X, scaler.mapped)
+        rows = cut_rows(records.integers, self.row_norm)
         query = ClassSum(rows, public.target, public.n_classes, nonnegative=False)
         counts = np.bincount(public.target, minlength=public.n_classes)
         means = mechanism.release("class sums", query) / np.maximum(counts, 1)[:, None]
