@@ -835,7 +835,7 @@ class Descent:
         columns = public.n_features - n_private, n_private
         if self.scales is not None:
             return parameters.block_norms(has_model, columns=columns)
-        return parameters.block_norms(has_model, s2n, columns)
+        return parameters.block_norms(has_model, s2n, columns, public.n_classes)
 
     def _coordinates(
         self, records, prepared, plan, mechanism, target_map
