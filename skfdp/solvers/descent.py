@@ -561,13 +561,13 @@ class Descent:
             and (public.units is None or not public.units.joint)
             and has_public_signs(public, self.loss)
         )
-        learns = self.centring.can_learn_mean(public, replaced)
+        learns = self.centring.can_learn_mean(public, replaced, signed)
         orthant = signed and not learns
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
         # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
-        others = self._other_events(public, prepared, budget, mu, orthant)
+        others = self._other_events(public, prepared, budget, mu, learns)
         enough = parameters.n_steps(mu * n, public.n_features)
         rate, n_steps = self.loop.schedule(n, enough)
         clip = self.loop.clip_norm
@@ -634,7 +634,7 @@ class Descent:
         prepared: DescentStart,
         budget: Budget,
         mu: float,
-        orthant: bool,
+        learns: bool,
     ) -> tuple[Event, ...]:
         """Return the events of the releases before and after the loop."""
         target, rate, counts, scale = (), None, None, None
@@ -648,7 +648,7 @@ class Descent:
         known = public.has_target or has_model or self.scales is not None
         if measured and self.centring.bias is not None and not known:
             counts = event(public, budget)
-        centring = self.centring.events(public, budget, mu, mean=not orthant)
+        centring = self.centring.events(public, budget, mu, mean=learns)
         if measured:
             scale = postprocessing.event(public, budget, self.loss, mu, has_model)
         return tuple(filter(None, (*target, counts, *centring, scale, rate)))

@@ -175,11 +175,7 @@ class Replay:
     def of(self, model, rows, target):
         """Return the sums of a fit."""
         self.sums = []
-        with (
-            np.errstate(all="raise"),
-            warnings.catch_warnings(),
-            replay.opened(self),
-        ):
+        with np.errstate(all="raise"), warnings.catch_warnings(), replay.opened(self):
             warnings.simplefilter("error")
             warnings.filterwarnings(
                 "ignore", message="bounds=None|bounds do not cover|the budget|delta="

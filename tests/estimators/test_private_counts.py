@@ -83,9 +83,7 @@ COLUMNS = {
 }
 RAW = {
     kind.__name__: kind(
-        schema=TableSchema({**COLUMNS, "y": outcome}, outcomes=["y"]),
-        **LOOP,
-        **MANY,
+        schema=TableSchema({**COLUMNS, "y": outcome}, outcomes=["y"]), **LOOP, **MANY
     )
     for kind, outcome in (
         (DPSGDFClassifier, Label([0, 1])),

@@ -215,14 +215,10 @@ QUERIES = {
         lambda t: CrossSum(t.X, InputScaler(normalize=True), t.rows.values, False),
     ),
     "two labels": Case(
-        LabelSum.planned(1, 1.0),
-        1.0,
-        lambda t: LabelSum(t.rows, t.label, 1, 1.0),
+        LabelSum.planned(1, 1.0), 1.0, lambda t: LabelSum(t.rows, t.label, 1, 1.0)
     ),
     "many labels": Case(
-        LabelSum.planned(3, 1.0),
-        ROOT2,
-        lambda t: LabelSum(t.rows, t.label, 3, 1.0),
+        LabelSum.planned(3, 1.0), ROOT2, lambda t: LabelSum(t.rows, t.label, 3, 1.0)
     ),
     "many labels, centred": Case(
         LabelSum.planned(3, 1.0, centred=True),
