@@ -262,8 +262,9 @@ class Prior:
             penalty = own if penalty is None else penalty**0.4 * own**0.6
             penalty = np.where(shrunk, penalty, 0.0)
             tried = dataclasses.replace(objective, penalty=np.diag(penalty))
-            most = max_iter if last else ITERATIONS
-            theta, n_iter = tried.minimise(statistic, theta, most)
+            theta, n_iter = tried.minimise(
+                statistic, theta, max_iter if last else ITERATIONS
+            )
             found, steps = objective.curvature(theta), steps + n_iter
         return theta, steps, tried
 

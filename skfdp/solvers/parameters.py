@@ -251,8 +251,9 @@ def block_norms(
     columns; by default both norms are equal.
     """
     if not has_public_model:
-        power = 1.0 if n_classes >= MANY_CLASSES else 0.5
-        ours, theirs = np.power(columns, power).tolist()
+        ours, theirs = np.power(
+            columns, 1.0 if n_classes >= MANY_CLASSES else 0.5
+        ).tolist()
         share = ours / (ours + theirs)
         return math.sqrt(share), math.sqrt(1 - share)
     ours = float(
