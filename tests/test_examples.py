@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -153,3 +154,14 @@ RUNS = {
 def test_a_script_of_benchmarks_runs(name, tmp_path):
     out = run(FOLDER / name, *RUNS[name], folder=tmp_path)
     assert "nan" not in out.lower().split()
+
+
+def test_a_quarter_of_small_budgets_is_near_what_is_known(tmp_path):
+    names = "fair affairs", "strong numbers", "wide bounds", "noise 0.1", "noise 0.3"
+    cells = "--sizes", 1000, 3000, "--seeds", 1, "--out", FILE, "--tables", *names
+    run(FOLDER / "known_without_data.py", *cells, folder=tmp_path)
+    found = pd.read_json(tmp_path / FILE, lines=True).query("x >= 250")
+    target, noise = found["split"] == "half, target", found["table"].str[:5] == "noise"
+    above = found["loss"] - np.where(target, found["free"], found["floor"])
+    assert (above > 0.005).mean() <= 0.05
+    assert above[noise].mean() < 0.006

@@ -148,20 +148,25 @@ class Centring:
             return None
         return public_moments(public, centre=self._centres)
 
-    def can_learn_mean(self, public: PublicRecords, mu: float) -> bool:
+    def can_learn_mean(self, public: PublicRecords, mu: float, signed: bool) -> bool:
         """Whether to release the mean of the private columns, from public numbers.
 
         The mean is released if the user chooses a centring. Otherwise it is released if
-        its noise has a norm of at most 1/2 with the largest share of ``mu**2``, for
-        rows of norm 1. With more noise the shrunk mean is close to zero, so that its
-        release does not pay.
+        its noise has a squared norm of at most 1/2 with the largest share of ``mu**2``,
+        for rows of norm 1. With more noise the shrunk mean is close to zero, so that
+        its release does not pay, except in regressions. If contributions are `signed`
+        without a mean, their sensitivity is smaller, and the limit is 1/4.
         """
         if not self._centres:
             return False
-        if self.kind in ("gaussian", "adaptive") or self.mean_fraction != "auto":
+        if (
+            self.kind in ("gaussian", "adaptive")
+            or self.mean_fraction != "auto"
+            or not (signed or public.n_classes)
+        ):
             return True
         signal = parameters.MOST_FOR_MEAN * (mu * public.n_effective) ** 2
-        return public.n_private / signal <= 0.25
+        return public.n_private / signal <= (0.25 if signed else 0.5)
 
     def events(
         self, public: PublicRecords, budget: Budget, mu: float, *, mean: bool = True

@@ -586,13 +586,13 @@ class Descent:
             and (public.units is None or not public.units.joint)
             and has_public_signs(public, self.loss)
         )
-        learns = self.centring.can_learn_mean(public, replaced)
+        learns = self.centring.can_learn_mean(public, replaced, signed)
         orthant = signed and not learns
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
         # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
-        others = self._other_events(public, prepared, budget, mu, orthant)
+        others = self._other_events(public, prepared, budget, mu, learns)
         enough = parameters.n_steps(mu * n, public.n_features)
         rate, n_steps = self.loop.schedule(n, enough)
         clip = self.loop.clip_norm
@@ -657,7 +657,7 @@ class Descent:
         prepared: DescentStart,
         budget: Budget,
         mu: float,
-        orthant: bool,
+        learns: bool,
     ) -> tuple[Event, ...]:
         """Return the events of the releases before and after the loop."""
         target, rate, scale = (), None, None
@@ -666,7 +666,7 @@ class Descent:
             target = self.scales.events(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
         counts = None if has_model else self._counts(public, budget)
-        centring = self.centring.events(public, budget, mu, mean=not orthant)
+        centring = self.centring.events(public, budget, mu, mean=learns)
         if postprocessing.is_measured(self, public, has_model):
             scale = postprocessing.event(public, budget, self.loss, mu, has_model)
         return tuple(filter(None, (*target, counts, *centring, scale, rate)))
@@ -854,7 +854,7 @@ class Descent:
         columns = public.n_features - n_private, n_private
         if self.scales is not None:
             return parameters.block_norms(has_model, columns=columns)
-        return parameters.block_norms(has_model, s2n, columns)
+        return parameters.block_norms(has_model, s2n, columns, public.n_classes)
 
     def _coordinates(
         self, records, prepared, plan, mechanism, target_map

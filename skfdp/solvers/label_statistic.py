@@ -37,8 +37,9 @@ from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 
 #: Expected scale of the prior of the weights, and spread of this scale's logarithm.
 USUAL, SPREAD = 1 / 3, math.log(10)
-#: Number of preliminary fits. Each fit determines the penalty of the next fit.
-ROUNDS = 4
+#: Number of preliminary fits, of so many iterations. Each fit determines the penalty of
+#: the next fit, and with more iterations the last fit was the same.
+ROUNDS, ITERATIONS = 4, 10
 #: `Barrier` is linear where the constant term of a margin is below minus this number.
 FAR = 30.0
 
@@ -258,7 +259,9 @@ class Prior:
             penalty = own if penalty is None else penalty**0.4 * own**0.6
             penalty = np.where(shrunk, penalty, 0.0)
             tried = dataclasses.replace(objective, penalty=np.diag(penalty))
-            theta, n_iter = tried.minimise(statistic, theta, max_iter if last else 100)
+            theta, n_iter = tried.minimise(
+                statistic, theta, max_iter if last else ITERATIONS
+            )
             found, steps = objective.curvature(theta), steps + n_iter
         return theta, steps, tried
 

@@ -225,21 +225,27 @@ def learning_rate_of_penalised(
 
 
 def block_norms(
-    has_public_model: bool, s2n: float = 0.0, columns: tuple[int, int] = (1, 1)
+    has_public_model: bool,
+    s2n: float = 0.0,
+    columns: tuple[int, int] = (1, 1),
+    n_classes: int = 2,
 ) -> tuple[float, float]:
     """Return the typical norms to which both parts of a row are scaled.
 
     The first norm is for the public columns, the second for the private columns. The
     signal of a part lies between that of one column and that of independent columns.
     The squared norm of a part is therefore proportional to the square root of its
-    number of columns. After a public model, public columns only add effects that depend
-    on both parts. Such effects need a larger signal.
+    number of columns. With many classes it is proportional to the number itself,
+    because other columns tell other classes. After a public model, public columns only
+    add effects that depend on both parts. Such effects need a larger signal.
 
     For `s2n` see `signal_to_noise`. `columns` are the numbers of public and of private
     columns; by default both norms are equal.
     """
     if not has_public_model:
-        ours, theirs = np.sqrt(columns).tolist()
+        ours, theirs = np.power(
+            columns, 1.0 if n_classes >= MANY_CLASSES else 0.5
+        ).tolist()
         share = ours / (ours + theirs)
         return math.sqrt(share), math.sqrt(1 - share)
     ours = float(

@@ -36,7 +36,7 @@ N_FOLDS = 5
 # Candidates for the inverse penalty of the default models of classes and of counts:
 # first for standardised columns, then for unscaled columns. Unscaled columns that are
 # mostly zero are penalised more.
-_STANDARDISED, _PLAIN = (1e-4, 1e-3, 0.01, 0.1), (1.0,)
+_STANDARDISED, _PLAIN = (1e-4, 1e-3, 0.01, 0.1), (0.1, 1.0)
 # Up to `_MOST_NEWTON` weights Newton's method is faster than L-BFGS. From `_MANY_ROWS`
 # rows per weight on, a penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
@@ -406,9 +406,9 @@ def _chosen(
     every, best, least = slice(None), None, np.inf
     scaler = StandardScaler(with_mean=not public.sparse)
     scaled = scaler.fit_transform(rows, sample_weight=shares)
-    tries = [(C, []) for C in _PLAIN]
-    if len(y) < _MANY_ROWS * n_weights:
-        tries = [(C, [scaler]) for C in _STANDARDISED] + tries
+    tries = [(C, [scaler]) for C in _STANDARDISED] + [(C, []) for C in _PLAIN]
+    if len(y) >= _MANY_ROWS * n_weights:
+        tries = tries[-1:]
     for C, steps in tries:
         X = scaled if steps else rows
         if log:

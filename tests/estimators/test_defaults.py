@@ -16,13 +16,10 @@ MU, ROWS, COLUMNS = st.floats(1e-6, 1e3), st.integers(2, 10**9), st.integers(1, 
 def test_rules_stay_in_range(mu, n, d, m):
     s2n = defaults.signal_to_noise(mu, n, d, m)
     assert 0.02 <= defaults.mean_fraction(mu, n, d) <= 0.15
-    assert 0.005 <= defaults.mean_fraction(mu, n, 1, least=0.005) <= 0.15
     clip = defaults.clip_norm(s2n)
     assert 0.1 <= clip <= max(0.8, 0.8 * math.sqrt(s2n / 1000))
-    rate = defaults.learning_rate(
-        mu, n, 200, clip_norm=clip, momentum=0.9, curvature=0.5
-    )
-    assert 0 < rate <= 40 * max(clip, 0.6)
+    own = {"clip_norm": clip, "momentum": 0.9, "curvature": 0.5}
+    assert 0 < defaults.learning_rate(mu, n, 200, **own) <= 40 * max(clip, 0.6)
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -37,14 +34,19 @@ def test_the_clip_norm_grows_with_the_signal_until_it_cuts_nothing(regression):
     assert clips[-1] > 1.7 * clips[-200] > 50 if regression else clips[-1] == 100
 
 
+def test_with_many_classes_parts_of_rows_count_by_their_columns():
+    for n_classes, share in ((100, 0.1), (2, 0.25)):
+        found = defaults.block_norms(False, columns=(1, 9), n_classes=n_classes)
+        assert np.square(found) == pytest.approx([share, 1 - share])
+
+
 def test_a_mean_that_is_noise_is_shrunk_away():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=1000)
     shrunk = defaults.shrunk_mean(noise, 1.0)
     assert np.linalg.norm(shrunk) < 0.3 * np.linalg.norm(noise)
     unit = noise / np.linalg.norm(noise)
-    sure = defaults.shrunk_mean(unit, 1e-4)
-    np.testing.assert_allclose(sure, unit, rtol=1e-3)
+    np.testing.assert_allclose(defaults.shrunk_mean(unit, 1e-4), unit, rtol=1e-3)
     assert not defaults.shrunk_mean(np.zeros(3), 1.0).any()
 
 

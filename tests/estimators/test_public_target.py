@@ -105,10 +105,8 @@ def test_the_released_mean_decides_between_signs_and_centring(
 ):
     """Either way a replaced record moves the sum as far as was charged, no further."""
     X, y = baskets(share)
-    model = feature_dp(
-        solver="noisy-gd", public_features=public_features, random_state=0
-    )
-    model.fit(X, y)
+    given = {"solver": "noisy-gd", "random_state": 0}
+    model = feature_dp(public_features=public_features, **given).fit(X, y)
     charged, query = model.privacy_.events[-1], query_of_loop(releases)
     private = query.rows.values[:, len(public_features or []) : -1]
     moved = SQRT2 * charged.clip_norm
@@ -147,6 +145,13 @@ def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters)
 
 
 PRIVATE_Y = {"public_target": False, "public_model": None}
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 5.0])
+def test_a_mean_that_would_be_noise_is_not_released(small, epsilon):
+    given = PRIVATE_Y | {"epsilon": epsilon, "public_features": None}
+    labels = [event.label for event in feature_dp(**given).fit(*small).privacy_.events]
+    assert ("mean" in labels) == (epsilon == 5.0)
 
 
 @pytest.mark.parametrize(
