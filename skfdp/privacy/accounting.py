@@ -418,8 +418,8 @@ def composed_guarantee(
         relations.add(event.neighboring_relation)
         units.add(event.unit)
         disclosed.append(event.disclosed)
-        named.add(event.target_name or None)
-    named -= {None}
+        if event.target_name:
+            named.add(event.target_name)
     if len(relations) > 1:
         first, second, *_ = sorted(relations)
         raise PrivacyBudgetError(
