@@ -9,14 +9,12 @@ import math
 import pickle
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
-from sklearn.base import clone
 
 from skfdp import (
     FeatureDPLogisticRegression,
@@ -39,7 +37,6 @@ from skfdp.schema import (
     SchemaError,
     Unknown,
 )
-from skfdp.solvers import NoisyGradientDescent
 
 N = 240
 COLUMNS = {
@@ -842,14 +839,3 @@ def test_identifiers_without_a_group_and_many_levels_warn():
         found.fit(TABLE, TABLE["readmitted"])
     with pytest.warns(UtilityWarning, match="'zip' has 202 declared levels for 1500"):
         model(zip=Category([str(k) for k in range(200)])).plan(TABLE)
-
-
-@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
-def test_copies_and_files_keep_a_schema(tmp_path):
-    model = estimator("cost", solver=NoisyGradientDescent(max_iter=5), random_state=0)
-    assert clone(model).schema is SCHEMA
-    model.fit(*SCHEMA.split(TABLE, "cost"))
-    joblib.dump(model, tmp_path / "m.joblib")
-    loaded = joblib.load(tmp_path / "m.joblib")
-    np.testing.assert_array_equal(loaded.predict(TABLE), model.predict(TABLE))
-    assert loaded.schema == SCHEMA and loaded.solver_.max_iter == 5

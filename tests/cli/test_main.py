@@ -86,23 +86,6 @@ def labels_of(out):
     return [re.split("  +", line)[0] for line in table[: table.index("")]]
 
 
-@pytest.mark.nightly
-def test_the_bundled_job(command):
-    status, out, err = command("--repeats", 1, "--seed", 0, "--report", "r.json")
-    assert status == 0 and "Warning" not in err
-    assert labels_of(out) == [
-        "base rate: most frequent label",
-        "no privacy (scikit-learn)",
-        "public columns and target only (scikit-learn, free)",
-        "DP on everything",
-        "feature-DP",
-    ]
-    assert "--seed: the noise is not secret" in out
-    facts = skfdp.privacy.read_report("r.json")
-    assert facts.epsilon == pytest.approx(1.0) and facts.seeded
-    assert len(facts.public_features) == 32 and facts.public_target
-
-
 def test_a_fit_prints_a_table_and_writes_report_and_model(run):
     options = ["--epsilon", 3, "--repeats", 1, "--report", "r.json"]
     status, out, err = run(*options, "--model", "m.skops")
@@ -183,14 +166,6 @@ def test_no_evaluation_trains_on_all_rows(run):
     facts = skfdp.privacy.read_report("r.json")
     assert facts.n_records == N and facts.seeded
     assert not any("not published" in item.text for item in facts.assumptions)
-
-
-@pytest.mark.nightly
-def test_seed_repeats_the_output(run):
-    first, second = (run("--repeats", 2, "--seed", 1) for _ in range(2))
-    assert first[1] == second[1] and "integer seed" in first[1]
-    assert run("--repeats", 2, "--seed", 2)[1] != first[1]
-    assert "VOID" not in run("--repeats", 2)[1]
 
 
 def test_a_split_depends_on_the_number_of_rows_and_the_groups_alone():

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array, issparse
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skfdp import (
@@ -131,15 +130,6 @@ def test_set_output(output):
     assert isinstance(found, library.DataFrame)
     assert list(found.columns) == model.get_feature_names_out().tolist()
     np.testing.assert_array_equal(found.to_numpy(), encoder().fit_transform(FRAME))
-
-
-def test_saved_encoders():
-    line = Date("2020-01-01", "2025-12-31", basis="linear")
-    model = encoder(admitted=line).fit(FRAME)
-    again, expected = pickle.loads(pickle.dumps(model)), model.transform(FRAME)
-    np.testing.assert_array_equal(again.transform(FRAME), expected)
-    np.testing.assert_array_equal(clone(again).fit_transform(FRAME), expected)
-    assert repr(clone(again)) == repr(clone(model))
 
 
 @pytest.mark.parametrize(

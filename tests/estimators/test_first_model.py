@@ -3,21 +3,14 @@
 import functools
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skfdp import (
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-    TableSchema,
-    UtilityWarning,
-)
+from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, UtilityWarning
 from skfdp.audit.replay import audit_replay
 from skfdp.mechanisms.noise import opened
 from skfdp.privacy import gdp_epsilon, gdp_mu
-from skfdp.schema import Category, Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers.first_model import PREFIX, share_of_descent
 
@@ -36,15 +29,6 @@ CLASSIFIER = functools.partial(
     classes=[0, 1],
     public_features=PUBLIC,
     solver=NoisyGradientDescent(max_iter=3),
-)
-SCHEMA = TableSchema(
-    {
-        "a": Number(0, 1, public=True),
-        "b": Number(0, 1),
-        "c": Category(["u", "v", "w"], public=True),
-        "y": Label([0, 1]),
-    },
-    outcomes=["y"],
 )
 MODELS = {
     "two classes": CLASSIFIER(),
@@ -152,9 +136,6 @@ def test_the_first_model_is_that_of_label_dp():
     [
         {"C": 1.0},
         {"public_model": None},
-        {"public_target": True},
-        {"public_features": None},
-        {"public_features": "all"},
         {"solver": FeatureDPSGD(max_iter=2)},
         {"solver": NoisySGD(max_iter=2)},
         {"solver": NoisyGradientDescent(max_iter=2, max_weight_norm=1.0)},
@@ -196,12 +177,3 @@ def test_units_of_columns_do_not_matter():
     two = CLASSIFIER(bounds=(low, low + unit), random_state=0).fit(low + X * unit, Y)
     np.testing.assert_allclose(one.predict(X), two.predict(low + X * unit), atol=1e-6)
     np.testing.assert_allclose(one.coef_, two.coef_ * unit, rtol=1e-3, atol=1e-3)
-
-
-def test_columns_of_a_schema_have_a_first_model():
-    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.array(list("uvw") * 20)})
-    model = FeatureDPLogisticRegression(10_000.0, schema=SCHEMA, random_state=0)
-    model.fit(frame, Y)
-    assert model.privacy_.events[0].label == f"{PREFIX}: label statistic"
-    assert np.isfinite(model.predict_proba(frame)).all()
-    assert model.privacy_.public_features == ("a", "c")

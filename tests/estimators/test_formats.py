@@ -5,20 +5,13 @@ every query are compared in ``queries/test_formats.py``.
 """
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-)
+from skfdp import DPSGDFRegressor, FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.data.sources import RowFile
-from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.solvers import (
     FeatureDPSGD,
@@ -35,7 +28,7 @@ RNG = np.random.default_rng(0)
 #: Numbers in [0, 1] that float32 holds; a half of them are zeros.
 X = (RNG.random((N, D)) * (RNG.random((N, D)) < 0.5)).astype(np.float32).astype(float)
 LABELS = (X[:, 0] + X[:, 1] > 0.5).astype(int)
-THREE, NUMBERS = LABELS + (X[:, 2] > 0.3), X.sum(axis=1)
+NUMBERS = X.sum(axis=1)
 STEPS = NoisyGradientDescent(max_iter=3)
 POISSON = NoisySGD(batch_size=150, max_iter=6)
 SOME, ALL = {"public_features": [0, 3]}, {"public_features": "all"}
@@ -72,32 +65,6 @@ MODELS = {
     "weights: whole": classifier(),
     "persons, Poisson: whole": classifier(solver=POISSON),
 }
-#: Their rows go the same way as those of another model.
-MORE = {
-    "public target, no columns": classifier(**KNOWN),
-    "label-DP by descent": classifier(**ALL),
-    "normalised": classifier(solver=NoisyGradientDescent(max_iter=3, normalize=True)),
-    "a length": classifier(
-        centering=None, solver=NoisyGradientDescent(max_iter=3, row_norm=0.5)
-    ),
-    "no bounds": classifier(bounds=False),
-    "null of a record": classifier(neighboring_relation="replace_special"),
-    "n private": classifier(neighboring_relation=AddOrRemoveOne(N)),
-    "penalised, no intercept": classifier(C=1.0, fit_intercept=False),
-    "hinge": classifier(DPSGDFClassifier, loss="hinge"),
-    "classes": classifier(y=THREE, class_weight={2: 2.0}, **SOME),
-    "squared error": regressor(),
-    "huber": regressor(loss="huber"),
-    "small budget": regressor(epsilon=0.1),
-    "penalised regression": regressor(alpha=1.0),
-    "public numbers: dense": regressor(**SOME, **KNOWN),
-    "public counts: dense": regressor(**SOME, **KNOWN, **RATES),
-    "public rows": regressor(**ALL),
-    "public rows, counts": regressor(**ALL, **RATES),
-    "first model: dense": classifier(epsilon=10_000.0, **SOME),
-    "label-DP, Poisson: whole": classifier(**ALL, solver=POISSON),
-}
-MODELS |= MORE
 OF_ROWS = {
     "weights: whole": {"sample_weight": RNG.integers(0, 9, N)},
     "persons, Poisson: whole": {"groups": RNG.integers(0, N // 3, N)},
@@ -155,7 +122,7 @@ def cases():
         for name in MODELS:
             if LEFT_OUT.get(held, "never") in name.partition(":")[2]:
                 continue
-            rare = name in MORE or held in ("float32 file", "objects")
+            rare = held in ("float32 file", "objects")
             marks = [pytest.mark.nightly] * rare
             marks += [pytest.mark.extra("dask")] * (held == "Dask")
             yield pytest.param(held, name, marks=marks, id=f"{held}-{name}")
@@ -191,12 +158,3 @@ def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monke
     assert reported(clone(model).plan(X, y, **of_rows)) == reported(plan)
     told = [a.key for a in apart.privacy_.assumptions]
     assert (SAME_PARTITIONS.key in told) == (held == "Dask")
-
-
-def test_frames_have_names(same_noise):
-    frame = pd.DataFrame(X, columns=list("abcdefg"))
-    given = {"public_features": ["a", "d"], "bounds": {c: (0, 1) for c in frame}}
-    alone, y = classifier(**SOME)
-    named = clone(alone).set_params(**given).fit(frame, y)
-    np.testing.assert_array_equal(named.coef_, alone.fit(X, y).coef_)
-    assert named.privacy_.public_features == ("a", "d")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import subprocess
 import sys
 
 import numpy as np
@@ -168,18 +167,6 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
 
 
 # -- backends -------------------------------------------------------------------------
-@pytest.mark.nightly
-def test_importing_and_fitting_without_torch_does_not_import_it():
-    code = (
-        "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
-        "model = M(hidden_layer_sizes=(3,), bounds=(0, 1)); "
-        "model.fit(np.eye(40), np.arange(40) % 2); "
-        "assert 'torch' not in sys.modules"
-    )
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    subprocess.run(command, check=True, timeout=240)
-
-
 def test_missing_torch_names_the_extra(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "skfdp.queries.torch", raising=False)

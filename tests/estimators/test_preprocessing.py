@@ -12,7 +12,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from skfdp import (
-    DPSGDFClassifier,
     FeatureDPLogisticRegression,
     PrivacyBudgetError,
     PrivateCenteringTransformer,
@@ -42,22 +41,6 @@ def test_one_release_of_the_declared_level(relation, releases):
     assert seen["std"] == pytest.approx(reach / gdp_mu(0.5, 1e-5))
     assert centre.privacy_.epsilon == pytest.approx(0.5)
     assert centre.privacy_.epsilon <= 0.5
-
-
-def test_centring_rescues_what_an_offset_hides():
-    """Paper 2, section 4: classes that differ by less than their common offset."""
-    rng, y = np.random.default_rng(0), np.arange(10_000) % 2
-    X = rng.normal(scale=0.1, size=(10_000, 10))
-    X[:, :2] += np.column_stack([np.full(10_000, 500.0), 2 * (y - 0.5)])
-    model = DPSGDFClassifier(bounds=False, solver=NoisyGradientDescent(normalize=True))
-
-    def score(centering, seed):
-        model.set_params(centering=centering, random_state=seed)
-        return model.fit(X, y).score(X, y)
-
-    assert np.mean([score("gaussian", seed) for seed in range(4)]) > 0.95
-    # Without centring it is a coin.
-    assert np.mean([score(None, seed) for seed in range(4)]) < 0.85
 
 
 # -- conditional centring ------------------------------------------------------------

@@ -233,14 +233,6 @@ def test_thresholds_keep_the_stated_bound_over_all_windows():
 
 
 # -- tables of users -----------------------------------------------------------------
-def test_columns_have_names_or_positions(table):
-    named = private_bounds(table[["year", "even"]], epsilon=4.0)
-    assert list(named.bounds) == ["year", "even"]
-    found = private_bounds(table.to_numpy()[:, [4, 0]], epsilon=4.0)
-    assert list(found.bounds) == [0, 1]
-    assert found.bounds[0][0] > 1900
-
-
 def test_every_kind_of_frame(table):
     text, columns = table.astype(object), table.to_dict("list")
     text.iloc[:3, 0] = "20", "not a number", None

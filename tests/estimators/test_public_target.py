@@ -12,11 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    PrivateCenteringTransformer,
-)
+from skfdp import FeatureDPLogisticRegression, PrivateCenteringTransformer
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import LinearQuery
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD, public_model
@@ -272,23 +268,6 @@ def test_a_fitted_model_serves_a_private_target_and_never_meets_it(small, monkey
     assert model.public_model_.estimator is other
     event = model.privacy_.events[-1]
     assert event.sensitivity == 2 * event.clip_norm
-
-
-# -- what it buys ---------------------------------------------------------------------
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 0.1, 8.0])
-def test_not_worse_than_the_public_model_or_full_privacy(digits, epsilon):
-    X, y = digits
-    train, test = (X[:1200], y[:1200]), (X[1200:], y[1200:])
-    given, gains = {"epsilon": epsilon, "bounds": (0, 16)}, []
-    for seed in range(2):
-        ours = of_pixels(epsilon=epsilon, random_state=seed).fit(*train)
-        full = DPSGDFClassifier(
-            neighboring_relation="replace_one", random_state=seed, **given
-        ).fit(*train)
-        alone = ours.public_model_.estimator.score(test[0][:, HALF], test[1])
-        gains.append(ours.score(*test) - max(alone, full.score(*test)))
-    assert np.mean(gains) > -0.02
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 It repeats a fit, whatever parameters are added to the estimators later.
 """
 
-import json
 import warnings
 from functools import partial
 
@@ -53,6 +52,7 @@ def test_seed_warns_once_at_the_line_of_the_user(kind, named):
     assert str(SEED) not in str(warning.message)
     assert warning.filename == __file__
     assert model.privacy_.seeded and all(event.seeded for event in ledger.events)
+    assert str(SEED) not in model.privacy_.to_json() + model.privacy_.statement()
     secret = FITS[kind]()
     assert not seed_warnings(lambda: secret.fit(*named))
     assert not secret.privacy_.seeded
@@ -79,23 +79,6 @@ def test_a_refused_seed_costs_nothing(small, tmp_path):
 def test_without_privacy_a_seed_is_only_a_seed(small):
     model = FITS["logistic"](epsilon=float("inf"), random_state=0)
     assert not seed_warnings(lambda: model.fit(*small))
-
-
-def test_seed_shows_wherever_epsilon_does(small):
-    secret, seeded = (
-        LOGISTIC(random_state=seed).fit(*small).privacy_ for seed in (None, SEED)
-    )
-    assert "epsilon=void (integer seed)" in repr(seeded)
-    assert "void" not in repr(secret)
-    assert "(VOID: integer seed)" in seeded.statement().splitlines()[0]
-    assert "VOID" not in secret.statement()
-    # No sentence says what epsilon would mean.
-    text = seeded.statement(full=True)
-    assert "user's integer seed" in text and "Any outcome is" not in text
-    keys = list(json.loads(seeded.to_json()))
-    at = keys.index("epsilon")
-    assert keys[at + 1 : at + 3] == ["guarantee", "seeded"]
-    assert str(SEED) not in seeded.to_json() + seeded.statement() + repr(seeded)
 
 
 # -- the streams ----------------------------------------------------------------------

@@ -541,11 +541,6 @@ class TestRoundTrips:
         assert type(example).__module__ == "skfdp.privacy"  # the name in the file
         assert copy.deepcopy(example) == example
 
-    def test_infinity_is_a_string(self):
-        values = REPORTS["not private"].to_dict()
-        assert values["epsilon"] == values["target_epsilon"] == "inf"
-        assert values["neighboring_relation"] is None
-
     def test_what_is_no_report(self, tmp_path):
         path, made = tmp_path / "report.json", make([]).to_dict()
         for values, match in (
