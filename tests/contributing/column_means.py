@@ -12,17 +12,7 @@ from skfdp.preprocessing import PrivateMean
 
 
 class PrivateColumnMeans(PrivateEstimator):
-    """Release the mean of every column, shrunk toward the lower bounds.
-
-    Parameters
-    ----------
-    epsilon, delta, neighboring_relation, bounds, ledger, random_state
-        As for `PrivateCenteringTransformer`.
-
-    Attributes
-    ----------
-    means_ : ndarray of shape (n_features,)
-    """
+    """Release the mean of every column as `means_`, shrunk toward the lower bounds."""
 
     def __init__(
         self,

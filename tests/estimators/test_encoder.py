@@ -9,7 +9,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skfdp import (
     DPSGDFClassifier,
-    DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
@@ -119,14 +118,6 @@ def test_regressors_take_a_schema(split):
     expected = encoded(model) @ model.coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(X), expected.clip(0, 6))
     assert model.score(X, target) > 0.3
-
-
-@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-def test_the_other_regressor_takes_a_schema_and_counts(loss):
-    counts = np.random.default_rng(0).poisson(np.exp(X["age"].to_numpy() / 40))
-    schema = declared(outcome=EVENTS)
-    model = DPSGDFRegressor(4.0, schema=schema, loss=loss, random_state=0)
-    assert model.fit(X, counts).score(X, counts) > 0.2
 
 
 # -- what is private ------------------------------------------------------------------

@@ -4,6 +4,7 @@ Every golden case is fitted to two tables whose private numbers differ by less t
 step of the grid. All releases, attributes and warnings must be equal to the last bit.
 """
 
+import dataclasses
 import sys
 import warnings
 from pathlib import Path
@@ -16,7 +17,7 @@ from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import Records
 from skfdp.reader import TARGET_STEP
-from skfdp.schema import Category, Date, Label, Number
+from skfdp.schema import Category, Label, Number
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
 
@@ -28,11 +29,12 @@ TABLE = golden_cases.table
 BY_NAME = {case["name"]: case for case in golden_cases.CASES}
 #: Rows of one norm are divided before they are quantised, so cells have no fixed place.
 TINY = 1e-6
-#: Fits without privacy, and the release of bounds before there is a grid, read floats.
+#: Fits without privacy, and releases that find the grid, read floats.
 EXCEPTIONS = [
     name
     for name, case in BY_NAME.items()
-    if "private" in (case["params"].get("bounds"),) or "no privacy" in name
+    if "private" in (case["params"].get("bounds"),)
+    or any(part in name for part in ("no privacy", "Algorithm 2", "adaptive"))
 ]
 
 
@@ -84,7 +86,6 @@ def test_a_change_below_the_grid_changes_nothing(name, monkeypatch):
 SCHEMA = {
     "age": Number(0, 64, knots=5),
     "paid": Number(0, 1, basis="linear"),
-    "day": Date("2024-01-01", "2024-12-31"),
     "ward": Category(["A", "B", "C"]),
 }
 
@@ -92,32 +93,19 @@ SCHEMA = {
 @pytest.mark.parametrize("outcome", ["two", "number"])
 @pytest.mark.parametrize("public_column", ["age", "ward", None])
 def test_of_encoded_columns_too(outcome, public_column):
-    rng = np.random.default_rng(0)
-    columns = {
-        name: type(column)(**{**vars(column), "public": name == public_column})
-        for name, column in SCHEMA.items()
-    }
+    named = SCHEMA.items()
+    columns = {n: dataclasses.replace(c, public=n == public_column) for n, c in named}
     columns[outcome] = {"two": Label([0, 1]), "number": Number(0, 3)}[outcome]
-    schema = TableSchema(columns, outcomes=[outcome])
-    cells = rng.integers(0, 64 * 2**10, 300), rng.integers(0, 2**14, 300)
-    dates = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 365, 300), "D")
-    models = []
-    for share in (0.1, 0.4):
-        age, paid = ((cell + 0.5 + share) for cell in cells)
-        table = pd.DataFrame(
-            {
-                "age": cells[0] / 2**10 if public_column == "age" else age / 2**10,
-                "paid": paid / 2**14,
-                "day": dates,
-                "ward": rng.permutation([*"ABC"] * 100),
-            }
-        ).sort_values("paid", ignore_index=True)
-        table["ward"] = np.tile([*"ABC"], 100)
-        y = (table["paid"] > 0.5).astype(int).rename(outcome)
-        kind = {"two": FeatureDPLogisticRegression, "number": FeatureDPRegressor}
-        model = kind[outcome](1.0, schema=schema, random_state=0)
-        models.append(model.fit(table, y))
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    kind = {"two": FeatureDPLogisticRegression, "number": FeatureDPRegressor}[outcome]
+    model = kind(schema=TableSchema(columns, outcomes=[outcome]), random_state=0)
+    cells, found = np.random.default_rng(0).integers(0, 2**14, (2, 300)), []
+    for share in (0.6, 0.9):
+        age = (4 * cells[0] + share * (public_column != "age")) / 2**10
+        paid, ward = (cells[1] + share) / 2**14, np.tile([*"ABC"], 100)
+        table = pd.DataFrame({"age": age, "paid": paid, "ward": ward})
+        y = pd.Series(cells[1] > 2**13, name=outcome).astype(int)
+        found.append(model.fit(table, y).coef_.tolist())
+    assert found[0] == found[1]
 
 
 def test_a_float_beside_the_integers_is_noticed(monkeypatch):

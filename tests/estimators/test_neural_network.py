@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import subprocess
 import sys
 
 import numpy as np
@@ -167,6 +168,16 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
 
 
 # -- backends -------------------------------------------------------------------------
+@pytest.mark.nightly
+def test_importing_and_fitting_without_torch_does_not_import_it():
+    code = (
+        "import sys, numpy as np; from skfdp import FeatureDPMLPClassifier as M; "
+        "M(hidden_layer_sizes=(3,), bounds=(0, 1)).fit(np.eye(40), np.arange(40) % 2); "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
 def test_missing_torch_names_the_extra(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "skfdp.queries.torch", raising=False)

@@ -82,15 +82,6 @@ def test_a_random_network_takes_enough_steps(n, hidden, epsilon, rate, n_steps):
     assert (schedule.sampling_rate, schedule.n_steps) == (rate, n_steps)
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.privacy.PrivacyWarning")
-@pytest.mark.parametrize("hidden", [32, pytest.param(64, marks=pytest.mark.slow)])
-def test_a_narrow_network_learns_digits(hidden, digits):
-    X, y = digits
-    given = {"bounds": (0, 16), "classes": range(10), "random_state": 0}
-    model = FeatureDPMLPClassifier(4.0, hidden_layer_sizes=hidden, **given)
-    assert model.fit(X[:1347], y[:1347]).score(X[1347:], y[1347:]) > 0.75
-
-
 # -- public pretraining: steps are counted, not timed ---------------------------------
 @pytest.fixture
 def counted(monkeypatch):
