@@ -33,8 +33,8 @@ from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_interval
 from skfdp.privacy.checks import computed, shown
 
-#: Divisor of columns without bounds. Such columns are assumed to be scaled. Integers
-#: can represent numbers up to twice this divisor.
+#: Least divisor of columns without bounds, which are assumed to be scaled. Integers can
+#: represent numbers up to twice this divisor.
 UNBOUNDED_REACH = 8.0
 
 
@@ -170,9 +170,10 @@ class InputScaler:
         if self.normalize:
             return 1.0
         free = self.span is None or bool(np.isinf(self.span).any())
-        return (
-            (UNBOUNDED_REACH if free else 1.0) if self.shortens else self.feature_bound
-        )
+        if self.shortens:
+            norm = 2.0 ** math.ceil(math.log2(self.feature_bound))
+            return max(norm, UNBOUNDED_REACH) if free else 1.0
+        return self.feature_bound
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return rows for quantisation, in the unit `reach`.

@@ -29,12 +29,18 @@ def test_the_mean_is_the_mean_at_infinite_epsilon():
     assert centre.privacy_.epsilon == float("inf")
 
 
+def test_columns_without_bounds_are_not_cut_below_row_norm():
+    X = np.random.default_rng(0).normal((50, -90), 1, (5000, 2))
+    free = {"bounds": False, "normalize": False, "row_norm": 110.0}
+    centre = PrivateCenteringTransformer(5.0, **free).fit(X)
+    np.testing.assert_allclose(centre.mean_ * 110, (50, -90), atol=1)
+
+
 @pytest.mark.parametrize("relation", ["replace_special", "replace_one"])
 def test_one_release_of_the_declared_level(relation, releases):
     X = np.random.default_rng(0).uniform(2, 3, (500, 4))
-    centre = PrivateCenteringTransformer(
-        0.5, bounds=(0, 4), neighboring_relation=relation
-    ).fit(X)
+    asked = {"bounds": (0, 4), "neighboring_relation": relation}
+    centre = PrivateCenteringTransformer(0.5, **asked).fit(X)
     (seen,) = releases
     # Bounded columns are not negative.
     reach = math.sqrt(2) if relation == "replace_one" else 1
@@ -58,10 +64,8 @@ def predictable():
 
 
 def conditional(epsilon=1.0, relation="replace_one", **parameters):
-    settings = {"bounds": (0, 1), "public_features": [1, 3]}
-    return PrivateCenteringTransformer(
-        epsilon, neighboring_relation=relation, **(settings | parameters)
-    )
+    given = {"bounds": (0, 1), "public_features": [1, 3]} | parameters
+    return PrivateCenteringTransformer(epsilon, neighboring_relation=relation, **given)
 
 
 @settings(deadline=None, max_examples=50)
@@ -206,14 +210,9 @@ def test_names_of_columns_pass_through_a_pipeline(predictable):
 
 
 def two_steps(data, first, **last):
-    settings = {
-        "bounds": False,
-        "public_features": [1, 3],
-        "solver": NoisyGradientDescent(max_iter=2),
-    }
-    return make_pipeline(first, FeatureDPLogisticRegression(**(settings | last))).fit(
-        *data
-    )
+    last = {"bounds": False, "public_features": [1, 3]} | last
+    last = FeatureDPLogisticRegression(solver=NoisyGradientDescent(max_iter=2), **last)
+    return make_pipeline(first, last).fit(*data)
 
 
 def test_steps_that_protect_different_things_are_refused(predictable):
