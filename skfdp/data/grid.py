@@ -242,6 +242,7 @@ class GridRows:
         scale: float = 1.0,
         target: np.ndarray | None = None,
         room: bool | np.ndarray = False,
+        on_disk: bool | None = None,
     ) -> GridRows | SparseGridRows:
         """Transform, quantise and centre the rows of X, block by block.
 
@@ -276,6 +277,8 @@ class GridRows:
         room : bool or int16 ndarray, default=False
             True: dense rows in memory have the attribute `room`. An array is the `room`
             of rows that are no longer needed; the new rows are written over them.
+        on_disk : bool, default=None
+            Whether X is in a file; None: what its attribute `on_disk` says.
         """
         n_rows = X.shape[0]
         n_features = X.shape[1] if n_features is None else n_features
@@ -295,20 +298,22 @@ class GridRows:
             return SparseGridRows.quantised(X, transform, low, high, shift, scale)
         shape = n_rows, n_features + len(constant)
         joined, squared_norms = None, np.empty(n_rows)
-        on_disk = getattr(X, "on_disk", False)
+        on_disk = getattr(X, "on_disk", False) if on_disk is None else on_disk
         on_disk = on_disk and 2 * math.prod(shape) > working_memory()
         if on_disk:
             file = RowFile(shape[1])
-        elif room is not False and target is None:
-            wide = n_rows, n_features + 1
-            room = np.empty(wide, dtype=np.int16) if room is True else room
-            values = room[:, : shape[1]]
-        elif target is None:
-            values = np.empty(shape, dtype=np.int16)
         else:
-            joined = _joined(shape, target)
-            values = joined[:, : shape[1]]
-            squared_norms = joined.view(np.float64)[:, -1]
+            if room is True:
+                room = _joined(n_rows, n_features + 1, math.ceil((n_features + 1) / 8))
+            narrow = room is not False and room.shape[1] < shape[1] + 8
+            if room is False or (narrow and target is not None):
+                room = np.empty(shape, np.int16) if target is None else _joined(*shape)
+            values = room[:, : shape[1]]
+            if room.shape[1] >= shape[1] + 8:
+                joined, squared_norms = room, room.view(np.float64)[:, -1]
+            if target is not None:
+                stored = joined if target.dtype.kind == "i" else joined.view(np.float64)
+                stored[:, -8 if target.dtype.kind == "i" else -2] = target
         for block in blocks(n_rows, n_features):
             if transform is None:
                 entries = X[block].astype(np.float64)
@@ -332,27 +337,24 @@ class GridRows:
             if on_disk:
                 file.write(part)
         values, reader = file.read() if on_disk else (values, None)
-        room = room if np.may_share_memory(room, values) else None
+        room = None if on_disk or room.shape[1] == shape[1] else room
         return cls(values, squared_norms, scale, reader, joined, room)
 
 
-def _joined(shape: tuple[int, int], target: np.ndarray) -> np.ndarray:
-    """Return the array `joined` of `GridRows`, with the target and zeros elsewhere.
+def _joined(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:
+    """Return zeros for `joined` of `GridRows`, with at least 8 columns after the rows.
 
     Rows start at the beginning or in the middle of a cache line. A row of half a line
-    or of a whole line is therefore within one line.
+    or of a whole line is therefore within one line. If this needs more than `most`
+    further columns, there are none.
     """
-    n_rows, n_columns = shape
     width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
+    if width // 2 - n_columns > most:
+        width = 2 * n_columns
     memory = np.zeros(n_rows * width + _LINE, dtype=np.uint8)
     start = -memory.ctypes.data % _LINE
     memory = memory[start : start + n_rows * width]
-    joined = memory.view(np.int16).reshape(n_rows, width // 2)
-    if target.dtype.kind == "f":
-        joined.view(np.float64)[:, -2] = target
-    else:
-        joined[:, -8] = target
-    return joined
+    return memory.view(np.int16).reshape(n_rows, width // 2)
 
 
 class RowsApart:

@@ -262,7 +262,10 @@ class InputScaler:
 def cut_rows(rows: GridRows, bound: float) -> GridRows:
     """Return integer rows, divided by `bound` and clipped to norm 1, as integers."""
     cut = InputScaler(feature_bound=bound)
-    return GridRows.build(rows.values, lambda own: cut.mapped(own * rows.unit))
+    on_disk = rows.reader is not None
+    return GridRows.build(
+        rows.values, lambda own: cut.mapped(own * rows.unit), on_disk=on_disk
+    )
 
 
 def resolve_bounds(
@@ -546,8 +549,9 @@ class Coordinates:
         given = {"centre": self.mean / step, "scale": scale * step, "target": target}
         if isinstance(rows, SparseGridRows):
             return GridRows.build(rows.stored, None, bias=self.bias, **given)
-        room = False if self.bias is None or rows.room is None else rows.room
-        return GridRows.build(rows.values, None, bias=self.bias, room=room, **given)
+        given["room"] = False if self.bias is None or rows.room is None else rows.room
+        given["on_disk"] = rows.reader is not None
+        return GridRows.build(rows.values, None, bias=self.bias, **given)
 
     def of_codes(
         self, coded: Callable[[np.ndarray], CodedGridRows | None]

@@ -41,7 +41,7 @@ _GAP = 2**15
 _MEMBERS = 2**12
 _NO_ROOM = (
     "the folder of temporary files, {folder!r}, has no room for the integer rows of "
-    "this X (2 bytes a number): set TMPDIR to a folder with more room, or raise "
+    "this X (4 bytes a number): set TMPDIR to a folder with more room, or raise "
     "sklearn.set_config(working_memory=...), in MiB, to hold them in memory."
 )
 
@@ -52,12 +52,13 @@ def working_memory() -> int:
 
 
 def check_room(n_rows: int, n_columns: int) -> None:
-    """Raise OSError if the rows, as int16, fit neither into memory nor into a file.
+    """Raise OSError if the rows, as int16, fit neither into memory nor into two files.
 
-    The check depends on the shape of the table alone, and is made before any charge.
+    Centred rows are written beside those before. The check depends on the shape of the
+    table alone, and is made before any charge.
     """
-    size = 2 * n_rows * n_columns
-    if size <= working_memory():
+    size = 4 * n_rows * n_columns
+    if size <= 2 * working_memory():
         return
     try:
         tempfile.TemporaryFile().close()

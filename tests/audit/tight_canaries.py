@@ -169,11 +169,12 @@ add("mean of whole rows, signed", centring, SIGNED, "mean", FAR, -FAR, ALL, y=No
 # Rows without negative entries meet at 90 degrees at most.
 SHORTENED = {"solver": NoisyGradientDescent(row_norm=1.0)}
 for csr in (False, True):
-    name = "mean, bounded, replaced" + ", CSR" * csr
-    add(name, logistic, SHORTENED, "mean", HALVES[0], HALVES[1], csr=csr)
+    held, one, other = ", CSR" * csr, HALVES[0], HALVES[1]
+    add(f"mean, bounded{held}", logistic, {}, "mean", HIGH, None, NULLED, csr=csr)
+    name = f"mean, bounded, replaced{held}"
+    add(name, logistic, SHORTENED, "mean", one, other, csr=csr)
 name, REPLACED = "mean of whole rows, bounded", ("replaced",)
 add(name, centring, {}, "mean", AXES[0], AXES[1], REPLACED, y=None)
-add("mean, bounded", logistic, {}, "mean", HIGH, None, NULLED)
 
 # -- Algorithm 2 of DPSGD-F ------------------------------------------------------------
 ADAPTIVE = {"centering": AdaptiveCentering(clip_features=True)}

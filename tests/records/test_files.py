@@ -96,12 +96,12 @@ def test_room_is_asked_for_before(monkeypatch, folder):
     usage = type(files.shutil.disk_usage(folder))(10**9, 10**9 - 10**5, 10**5)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
     with sklearn.config_context(working_memory=0.05):
-        check_room(100, 500)  # 10**5 bytes
+        check_room(100, 250)  # 10**5 bytes in two files
         check_room(10, 500)
         with pytest.raises(OSError, match="TMPDIR") as error:
-            check_room(101, 500)
+            check_room(101, 300)
     assert error.value.errno == errno.ENOSPC
-    check_room(101, 500)  # in memory
+    check_room(101, 300)  # in memory
 
 
 @pytest.mark.parametrize("limit", [0, 1])
