@@ -146,7 +146,7 @@ class CodedGridRows(RowsApart):
         slope = 2 * WHOLE * (both - own) + crossed - crossed_after
         bend = own - 2 * both + after
         for j in range(self.n_categories, self.n_categories + n_numbers):
-            place = self.codes[:, j]
+            place = self.codes[:, j].astype(np.intp)  # once for three look-ups
             a = self.codes[:, j + n_numbers].astype(np.int64)
             total += least[place] + a * (slope[place] + a * bend[place])
         return total.astype(np.float64)

@@ -475,11 +475,11 @@ class Category(Column, type="string"):
         self, raw: Any, schema: Any, is_outcome: bool = False, coded: bool = False
     ) -> tuple[Any, np.ndarray]:
         known, at = distinct(raw) or (exact(raw), None)
-        cells, gone = objects(known), self.gone(schema)
-        absent = _places(gone, cells) >= 0
-        cells = self._meant(cells)
-        places = _places(self.values, cells)
-        places[absent] = MISSING_CELL
+        if known.dtype.kind in "iu":
+            known, at = np.unique(known, return_inverse=True)
+        cells = objects(known)
+        absent, cells = _places(self.gone(schema), cells) >= 0, self._meant(cells)
+        places = np.where(absent, MISSING_CELL, _places(self.values, cells))
         lost = places == UNDECLARED
         if is_outcome:
             labels = objects([*self.values, None])[np.maximum(places, UNDECLARED)]

@@ -770,11 +770,11 @@ class CoefficientNoise:
             return CoefficientNoise(variances, self.kind)
         W = to(np.eye(n_features)).T
         J = np.block([[W, np.zeros((len(W), 1))], [np.zeros((1, n_features)), 1.0]])
-        if own.ndim == 2:
-            own = own[:, None] * np.eye(n_features + 1)
+        scaled = J * own[:, None] if own.ndim == 2 else J @ own
         if not small:
-            return CoefficientNoise(_quadratic(J, own), self.kind)
-        changed = {"covariance": J @ own @ J.T, "independent": False}
+            variances = np.maximum((scaled * J).sum(axis=2), 0.0)
+            return CoefficientNoise(variances, self.kind)
+        changed = {"covariance": scaled @ J.T, "independent": False}
         if self.estimate is not None:
             free = W @ self.free
             size = np.linalg.norm(free, axis=0)
