@@ -151,7 +151,8 @@ class GridRows:
     #: n_columns + 8 or more). None: values, targets and norms are separate arrays.
     joined: np.ndarray | None = dataclasses.field(default=None, repr=False)
     #: The array of which `values` are the first columns. It has one more column, for
-    #: the constant of the centred rows, which `build` can write over these rows.
+    #: the constant of the centred rows, which `build` can write over these rows, and if
+    #: the rows are wide, those of `joined`.
     room: np.ndarray | None = dataclasses.field(default=None, repr=False)
     n_rows: int = computed()
     #: Number of columns, including the constant one.
@@ -276,7 +277,8 @@ class GridRows:
             rows, in `joined`.
         room : bool or int16 ndarray, default=False
             True: dense rows in memory have the attribute `room`. An array is the `room`
-            of rows that are no longer needed; the new rows are written over them.
+            of rows that are no longer needed; the new rows are written over them, if it
+            is wide enough.
         on_disk : bool, default=None
             Whether X is in a file; None: what its attribute `on_disk` says.
         """

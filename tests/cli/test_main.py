@@ -606,8 +606,7 @@ def test_released_counts_end_a_fit_without_declared_labels(refusal, tmp_path):
     written(tmp_path, pd.DataFrame([CLEAN | {"income": "canary"}] * N))
     sentence = refusal(*FIT, "--epsilon", 8, *FILES[4:], "--limit", 9)
     assert "no label of enum = " in sentence and "canary" not in sentence
-    spent = skfdp.PrivacyLedger("spent.sqlite").spent()
-    assert spent == pytest.approx(8, rel=1e-3)
+    assert skfdp.PrivacyLedger("spent.sqlite").spent() == pytest.approx(8, rel=1e-3)
 
 
 @pytest.mark.parametrize("task", ["flags", "fractions", "a regression"])

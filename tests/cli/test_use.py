@@ -239,8 +239,7 @@ def test_a_saved_model_is_overwritten_only_if_asked(run, refused, tmp_path):
     ledger = tmp_path / "b.sqlite"
     argv = ["fit", "people.csv", *BY, "--no-evaluate", "--target", "income"]
     argv += ["--model", path, "--ledger", ledger, "--limit", "3"]
-    told = refused(*argv)
-    assert "give --overwrite" in told
+    assert "give --overwrite" in refused(*argv)
     assert not ledger.exists()
     assert path.read_text() == "the model of another charge"
     assert run(*argv, "--overwrite")[0] == 0

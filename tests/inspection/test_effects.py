@@ -124,8 +124,7 @@ def test_bands_are_the_noise_of_the_difference(stays):
     ratio = curves.std(axis=0, ddof=1) / np.sqrt((stated**2).mean(axis=0))
     assert 0.75 < np.sqrt((ratio**2).mean()) < 1.35
     band = shown[0].axes_[0].collections[0].get_paths()[0].vertices[:, 1]
-    top = (curves[0] + 1.959964 * stated[0]).max()
-    assert band.max() == pytest.approx(top)
+    assert band.max() == pytest.approx((curves[0] + 1.959964 * stated[0]).max())
 
 
 def test_the_other_class_is_the_mirror(fitted):
