@@ -572,7 +572,7 @@ def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) ->
 
 # The declaration of public columns: names, patterns, positions, mask or slice.
 #
-# A misread declaration would disclose private columns, and nobody would notice.
+# If a declaration were misread, private columns would be disclosed without an error.
 # Ambiguous declarations are therefore refused, and the message says what to write
 # instead.
 
