@@ -36,12 +36,11 @@ def pipeline_of(model: Any) -> Any:
     from sklearn.pipeline import Pipeline
 
     public_model = getattr(model, "public_model_", None)
-    if public_model is not None and public_model.linear is None:
-        kind = type(public_model.estimator).__name__
+    if public_model is not None and public_model.share:
         raise ValueError(
-            f"public_model={kind} is not linear, so no linear model of scikit-learn "
-            "has these predictions: save this model with joblib, or fit it with "
-            "public_model='auto' or None."
+            f"public_model={public_model.name} is not linear, so no linear model of "
+            "scikit-learn has these predictions: save this model with joblib, or fit "
+            "it with public_model='linear' or None."
         )
     convert = _of_numbers if model._reader.declaration.schema is None else _of_schema
     columns, coef, intercept = convert(
@@ -420,20 +419,31 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
     """Return the columns of `LinearModel.coefficients_table`, by name."""
     coef = np.atleast_2d(model.coef_)
     weights = np.column_stack([coef, np.atleast_1d(model.intercept_)])
+    noise = getattr(model, "coef_noise_", None)
+    # The size of the noise of a private fit may be unknown.
+    std = np.full(weights.shape, np.nan if math.isfinite(model.epsilon) else 0.0)
+    std = std if noise is None else noise.std
+    features = np.array([*names(model, coef.shape[1]), "intercept"], dtype=object)
+    places = _places(model.encoder_) if hasattr(model, "encoder_") else {}
+    share = getattr(getattr(model, "public_model_", None), "share", 0.0)
+    if share:  # the factor of margins that `coef_` does not include
+
+        def inserted(values: np.ndarray, value: Any) -> np.ndarray:
+            return np.insert(values, coef.shape[1], value, axis=-1)
+
+        weights, std = inserted(weights, share), inserted(std, 0.0)
+        features = inserted(features, "public model")
+        places = {
+            name: inserted(each, {"column": "public model"}.get(name, ""))
+            for name, each in places.items()
+        }
     n_outputs, n_weights = weights.shape
     found: dict[str, np.ndarray] = {}
     if n_outputs > 1:
         found["class"] = np.repeat(model.classes_, n_weights)
-    features = np.array([*names(model, coef.shape[1]), "intercept"], dtype=object)
     found["feature"] = np.tile(features, n_outputs)
-    if hasattr(model, "encoder_"):
-        places = _places(model.encoder_).items()
-        found |= {name: np.tile(each, n_outputs) for name, each in places}
-    found["coef"] = weights.ravel()
-    noise = getattr(model, "coef_noise_", None)
-    # The size of the noise of a private fit may be unknown.
-    std = np.full(weights.shape, np.nan if math.isfinite(model.epsilon) else 0.0)
-    found["noise_std"] = (std if noise is None else noise.std).ravel()
+    found |= {name: np.tile(each, n_outputs) for name, each in places.items()}
+    found |= {"coef": weights.ravel(), "noise_std": std.ravel()}
     if noise is None or noise.estimate is None:
         return found
     estimate, error = noise.error_of(np.eye(n_weights - 1))

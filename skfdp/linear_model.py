@@ -59,7 +59,7 @@ from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
 from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
-from skfdp.solvers.public_model import check_public_model, warn_of_public_model
+from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
 # The noiseless optimum of the objective that noisy descent minimises.
@@ -312,7 +312,9 @@ class LinearModel(PrivateEstimator):
         Returns
         -------
         table : pandas.DataFrame
-            One row for each coefficient; the last row is "intercept". With several
+            One row for each coefficient; the last row is "intercept". The row before
+            it is "public model" if margins of a public model are added to those of
+            `coef_`; its coefficient is their factor. With several
             classes there are such rows for each class, one class after the other.
             Columns:
 
@@ -365,7 +367,6 @@ class LinearModel(PrivateEstimator):
         """
         check_is_fitted(self)
         pandas = pandas_for("coefficients_table")
-        warn_of_public_model(self)
         return pandas.DataFrame(coefficients(self))
 
     @without_traps()
@@ -419,8 +420,8 @@ class LinearModel(PrivateEstimator):
     def _margins(self, X) -> np.ndarray:
         """Return ``input_scaler_(X) @ coef_.T + intercept_``, plus a public model.
 
-        `coef_` includes a linear public model, so only the margins of a nonlinear
-        public model are added.
+        `coef_` includes the linear part of a public model, so only the other part of
+        its margins is added.
         """
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
@@ -430,8 +431,8 @@ class LinearModel(PrivateEstimator):
         for block in row_blocks(X):
             rows = self.input_scaler_(X[block])
             margins[block] = rows @ coef.T + self.intercept_
-            if model is not None and model.linear is None:
-                margins[block] += model.margins(rows[:, of_model])
+            if model is not None and model.share:
+                margins[block] += model.beside(rows[:, of_model])
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 
@@ -582,21 +583,23 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         scale the likelihood of the release chooses, without privacy cost. Pass an
         object to set parameters: ``NoisyGradientDescent(clip_norm=0.5)``. "auto" is
         "one-shot" if possible, otherwise "noisy-gd".
-    public_model : "auto", classifier or None, default="auto"
+    public_model : name, classifier or None, default="auto"
         Model of the public columns, from whose margins the private descent starts. For
-        "auto" with a public target, it is a logistic regression: penalty and
-        standardisation are chosen by cross-validation on public data. (Without public
-        columns the descent starts from the class frequencies. With 20 classes or more
-        and a large budget there is no public model.) For "auto" with a private target
-        and some public columns, a first model is released as in label-DP, with a share
-        of the budget that depends on public numbers (:ref:`released-first-model`). No
-        first model is released with `C`, a dict as `class_weight`, a public loss,
-        batches, sparse rows, or a solver with `max_weight_norm` or averaged iterates. A
-        classifier with `predict_proba` is cloned and fitted on the public columns of
-        ``input_scaler_(X)`` and the public target. A fitted classifier is used
-        unchanged, even if the target is private. Both need public and private columns.
-        None starts from equal classes, or from released class frequencies if the target
-        is private.
+        a public target there are two names; all choices are made by cross-validation
+        on public data. "linear" is a logistic regression; with a schema, of curves.
+        "boosting" is a mean of this model and of boosted trees. "auto" is "boosting"
+        with a schema, and otherwise "linear", whose weights `coef_` includes. (Without
+        public columns the descent starts from the class frequencies. With 20 classes or
+        more there are no trees, and with a large budget "auto" is no public model.) For
+        "auto" with a private target and some public columns, a first model is released
+        as in label-DP, with a share of the budget that depends on public numbers
+        (:ref:`released-first-model`). No first model is released with `C`, a dict as
+        `class_weight`, a public loss, batches, sparse rows, or a solver with
+        `max_weight_norm` or averaged iterates. A classifier with `predict_proba` is
+        cloned and fitted on the public columns of ``input_scaler_(X)`` and the public
+        target. A fitted classifier is used unchanged, even if the target is private.
+        Both need public and private columns. None starts from equal classes, or from
+        released class frequencies if the target is private.
     <neighboring_relation>
     C : float or "auto", default="auto"
         Inverse strength of the penalty, as in scikit-learn. It acts on the weights of
@@ -628,9 +631,8 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     <input_scaler_>
     <solver_>
     public_model_ : PublicModel
-        The public model, if one was used; its classifier is in `estimator`. `coef_`
-        includes a logistic regression; the margins of any other public model are added
-        to those of `coef_`.
+        The public model, if one was used. `coef_` includes its linear part. The margins
+        of its `estimator`, times its `share`, are added to those of `coef_`.
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -967,16 +969,16 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         ``Huber(threshold=...)`` of `skfdp.solvers` sets its threshold. "poisson" is
         half the Poisson deviance of non-negative targets, with a log link.
     <solver>
-    public_model : "auto", regressor or None, default="auto"
-        Model of the public columns, from whose predictions the descent starts. "auto"
-        needs a public target and an intercept. It means a ridge regression on
-        standardised columns or a `PoissonRegressor`, with a penalty chosen by
-        cross-validation. Without public columns, "auto" means the mean of the target.
-        Another regressor is cloned and fitted on the public columns of
-        ``input_scaler_(X)`` and the public target. A fitted regressor is used
-        unchanged, even if the target is private. Both need public and private columns.
-        With ``loss="poisson"`` the regressor must predict rates. None starts from the
-        mean.
+    public_model : name, regressor or None, default="auto"
+        Model of the public columns, from whose predictions the descent starts. The
+        names need a public target, and are those of `FeatureDPLogisticRegression`:
+        "linear" is a ridge regression, or a `PoissonRegressor` with
+        ``loss="poisson"``. "auto" needs an intercept, too. Without public columns it
+        means the mean of the target. Another regressor is cloned and fitted on the
+        public columns of ``input_scaler_(X)`` and the public target. A fitted regressor
+        is used unchanged, even if the target is private. Both need public and private
+        columns. With ``loss="poisson"`` the regressor must predict rates. None starts
+        from the mean.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
@@ -1004,8 +1006,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     target_map_ : TargetMap
         Bounds, centre and scale of the target.
     public_model_ : PublicRegression
-        The public model, if the descent used one. If its `linear` is not None, `coef_`
-        and `intercept_` include it; otherwise `predict` adds its predictions.
+        The public model, if the descent used one. `coef_` and `intercept_` include its
+        linear part; `predict` adds the rest, as for `FeatureDPLogisticRegression`.
     <n_iter_>
     <privacy_>
     <n_features_in_>

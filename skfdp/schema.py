@@ -11,7 +11,6 @@ import contextlib
 import csv
 import dataclasses
 import fnmatch
-import itertools
 import json
 import os
 import re
@@ -27,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data._basis import Block
+from skfdp.data._basis import Block, placed
 from skfdp.data.arrays import (
     NAMED_TARGET,
     check_names,
@@ -356,11 +355,7 @@ class TableSchema:
                     f"two encoded columns or blocks would have the name {twice[0]!r}: "
                     "rename a column or a category."
                 )
-        starts = itertools.accumulate((len(b.levels) for b in found), initial=0)
-        return tuple(
-            dataclasses.replace(block, start=start)
-            for block, start in zip(found, starts, strict=False)
-        )
+        return placed(found)
 
     def check_features(self, table: Any) -> None:
         """Refuse a table that lacks a feature; no value is read."""

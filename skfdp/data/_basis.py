@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -167,6 +167,15 @@ class CategoriesBlock(Block):
             part = read_as(self.reads, raw)
             places = np.where(np.isnan(part), self.missing, part).astype(np.intp)
         return places[:, None], np.ones((len(places), 1))
+
+
+def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Return blocks that lie one after the other, in their order."""
+    found, start = [], 0
+    for block in blocks:
+        found.append(dataclasses.replace(block, start=start))
+        start = found[-1].stop
+    return tuple(found)
 
 
 def _before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skfdp.addresses import Versioned, public
-from skfdp.data._basis import Block, Smoothing
+from skfdp.data._basis import Block, Smoothing, placed
 from skfdp.data.arrays import blanked, check_no_path, raw_column
 from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
 from skfdp.data.grid import on_grid
@@ -464,6 +464,11 @@ class EncodedTable:
     def public_blocks(self) -> np.ndarray:
         """Whether the raw column of a block is public, shape (n_blocks,)."""
         return self.raw_mask[[block.parent for block in self.encoder.blocks_]]
+
+    @property
+    def of_public(self) -> tuple[Block, ...]:
+        """The blocks of the public raw columns, without gaps between them."""
+        return placed(itertools.compress(self.encoder.blocks_, self.public_blocks))
 
     @property
     def mask(self) -> np.ndarray:

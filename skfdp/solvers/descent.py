@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from skfdp.data._basis import contrasts
 from skfdp.data.grid import GRID, GridRows, SparseGridRows
@@ -458,6 +459,7 @@ BALANCED_NEEDS = (
     "max_weight_norm, gradient_scale, averaged iterates, your own public_model or a "
     "tiny budget do not release (a dict of public weights needs none of them)"
 )
+_FEW_CLASSES = f"fewer than {parameters.MANY_CLASSES} classes"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -482,7 +484,7 @@ class Descent:
         Values that replace private columns in a public loss. None: no such loss.
     public_loss : callable or None
         A user's public loss, which returns gradients in coef and intercept.
-    public_model : "auto", classifier, regressor or None
+    public_model : "auto", "linear", "boosting", classifier, regressor or None
         The public model to start from.
     n_jobs : int
     """
@@ -516,13 +518,19 @@ class Descent:
             return (BALANCED_NEEDS,) * (not usual or not (public.has_target or counted))
 
         rate, _ = self.loop.schedule(public.n_records, 1)
+        partly = Needs.PUBLIC_COLUMNS, Needs.PRIVATE_COLUMNS
         free = "loss fit_intercept class_weight threshold C alpha public_model=None"
         honours = {
             **self.loop.honours(rate, self.padding),
             **self.centring.honours(),
             **dict.fromkeys(free.split(), ()),
             "class_weight='balanced'": balanced,
-            "public_model": (Needs.PUBLIC_COLUMNS, Needs.PRIVATE_COLUMNS),
+            "public_model": partly,
+            "public_model='boosting'": (
+                *partly,
+                *(Needs.DENSE,) * (public.encoding is None),
+                *(_FEW_CLASSES,) * (public.n_classes >= parameters.MANY_CLASSES),
+            ),
         }
         return Needs(name if padded else "a noisy descent", honours, table)
 
@@ -555,13 +563,14 @@ class Descent:
             # Estimate the bias of clipping at a fitted model, because residuals of a
             # poor start are too large.
             known = public.rows(), public.target, public.units
-            fit = resolve_public_model("auto", public)
+            fit = self._resolved("auto", public)
             found["fitted"] = fit.training_margins(*known)
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
         """Return the public model to start from, or None."""
-        spec, automatic = self.public_model, isinstance(self.public_model, str)
+        spec = self.public_model
+        automatic = isinstance(spec, str) and spec == "auto"
         if spec is None or public.mask.all():
             return None
         if automatic and (not public.has_target or self.padding is not None):
@@ -572,7 +581,12 @@ class Descent:
             return None
         if automatic and self.scales is not None and not self.scales.fit_intercept:
             return None
-        return resolve_public_model(spec, public)
+        return self._resolved(spec, public)
+
+    def _resolved(self, spec: Any, public: PublicRecords) -> Any:
+        # Trees would take every core, and many times as long if others use them.
+        with threadpool_limits(self.n_jobs, "openmp"):
+            return resolve_public_model(spec, public)
 
     def plan(
         self, public: PublicRecords, prepared: DescentStart, budget: Budget

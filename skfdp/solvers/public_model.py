@@ -7,17 +7,24 @@ import copy
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import joblib
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn import config_context
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import (
+    BaseEstimator,
+    TransformerMixin,
+    clone,
+    is_classifier,
+    is_regressor,
+)
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skfdp.data._basis import Block, Smoothing, placed
 from skfdp.data.grid import GridRows, SparseGridRows, squared_norms
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords
@@ -28,20 +35,26 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
+from skfdp.solvers.parameters import MANY_CLASSES
 
+#: Names of public models that are fitted here.
+NAMED = "linear", "boosting"
 #: Lower limit of log-probabilities, because a public model may give probability 0 to a
 #: class that occurs.
 FLOOR = -12.0
 N_FOLDS = 5
-# Candidates for the inverse penalty of the default models of classes and of counts:
-# first for standardised columns, then for unscaled columns. Unscaled columns that are
-# mostly zero are penalised more.
-_STANDARDISED, _PLAIN = (1e-4, 1e-3, 0.01, 0.1), (0.1, 1.0)
+# Candidates for the inverse penalty of the default models of classes and of counts: for
+# standardised columns, for unscaled columns, and for smooth terms, whose lengths are
+# those of a prior. Unscaled columns that are mostly zero are penalised more.
+_STANDARDISED, _PLAIN, _OF_TERMS = (1e-4, 1e-3, 0.01, 0.1), (0.1, 1.0), (0.1, 10.0, 1.0)
+# The same for numbers.
+_OF_NUMBERS = (1e-4, 1e-3, 0.01, 10.0, 0.1, 1.0)
 # Up to `_MOST_NEWTON` weights Newton's method is faster than L-BFGS. From `_MANY_ROWS`
 # rows per weight on, a penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
-# Penalties of the default model of numbers, compared by leave-one-out.
-_ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
+# Settings of boosted trees; candidates for the share of their margins.
+_TREES: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "max_iter": 60}
+_SHARES = np.linspace(0.0, 1.0, 11)
 # The last model that `_most_likely` chose, by the digest of its data, and the largest
 # size of its margins in bytes. The fits of a search, and repeated fits, often share
 # their public data.
@@ -49,17 +62,55 @@ _LAST: dict[str, PublicModel | PublicRegression] = {}
 _MOST_KEPT = 2**24
 
 
+class Positions(TransformerMixin, BaseEstimator):
+    """Encoded columns turned back into one column for each block, for trees.
+
+    A number becomes an increasing function of itself (NaN if missing), a cyclic number
+    becomes two coordinates on a closed curve, and a category becomes its position.
+    `blocks` are those of the encoded columns, in order.
+    """
+
+    def __init__(self, blocks: tuple[Block, ...]):
+        self.blocks = blocks
+
+    def fit(self, X, y=None) -> Positions:
+        """Do nothing."""
+        return self
+
+    def transform(self, X: np.ndarray | csr_array) -> np.ndarray:
+        """Return the positions, shape (n_rows, n_positions)."""
+        found = []
+        for block in placed(self.blocks):
+            own, places = X[:, block.start : block.stop], 1 + np.arange(len(block.levels))
+            if block.end is not None:
+                angle = 2 * np.pi * places / block.missing
+                places = np.column_stack([np.cos(angle), np.sin(angle)])
+            position = np.asarray(own @ places, dtype=np.float64)
+            if block.kind != "categories":
+                level = np.arange(len(block.levels)) == block.missing
+                position[(own @ level.astype(float)) > 0] = np.nan
+            found.append(position)
+        return np.column_stack(found)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True, because nothing is learnt."""
+        return True
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _OfPublicColumns:
     """A fitted model that computes margins from the public columns alone.
 
+    The margins are those of `linear`, plus `share` times those of `estimator`.
+
     Attributes
     ----------
     estimator : estimator or None
-        Fitted on the public columns of ``input_scaler(X)``. None: the margins are
-        constant.
+        Fitted on the public columns of ``input_scaler(X)``.
     linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
-        Weights and intercept of the margins, or None if margins are not linear.
+        Weights and intercept of the linear part, or None.
+    share : float
+        Factor of the margins of `estimator`; 0 if `linear` has them.
     prefitted : bool
         Whether the margins of the training rows need no cross-validation, because the
         model was not fitted on them or is a constant.
@@ -69,22 +120,38 @@ class _OfPublicColumns:
 
     estimator: Any
     linear: tuple[np.ndarray, np.ndarray] | None
+    share: float
     prefitted: bool = False
     out_of_fold: np.ndarray | None = None
 
     _predicts: ClassVar[str]
 
-    def margins(self, rows: np.ndarray) -> np.ndarray:
+    @property
+    def name(self) -> str:
+        """Name of the class of `estimator`, or of its last step."""
+        return type(
+            getattr(self.estimator, "_final_estimator", self.estimator)
+        ).__name__
+
+    def margins(self, rows: np.ndarray | csr_array) -> np.ndarray:
         """Return margins, shape (n_rows, n_outputs), of scaled public columns."""
-        if self.linear is not None:
-            coef, intercept = self.linear
-            return rows @ coef.T + intercept
+        beside = self.beside(rows)
+        if self.linear is None:
+            return beside
+        coef, intercept = self.linear
+        return rows @ coef.T + intercept + beside
+
+    def beside(self, rows: np.ndarray | csr_array) -> np.ndarray | float:
+        """Return the margins that are not those of `linear`."""
+        if not self.share:
+            return 0.0
         names = getattr(self.estimator, "feature_names_in_", None)
         if names is not None:
             import pandas as pd  # the estimator was fitted on a frame
 
             rows = pd.DataFrame(rows, columns=names)
-        return self._margins_of(getattr(self.estimator, self._predicts)(rows))
+        found = getattr(self.estimator, self._predicts)(rows)
+        return self.share * self._margins_of(found)
 
     def training_margins(
         self, rows: np.ndarray, target: np.ndarray | None, units: Units | None = None
@@ -128,7 +195,7 @@ class _OfPublicColumns:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the weights of this model to (coef, intercept) of another model.
 
-        If the margins of this model are not linear, return (coef, intercept) unchanged.
+        If no part of this model is linear, return (coef, intercept) unchanged.
         `public` is the mask of the public columns of `coef`.
         """
         if self.linear is None:
@@ -256,17 +323,19 @@ def check_public_model(spec: Any, public_target: bool, *, regression: bool) -> N
     """Raise ValueError if `spec` cannot be a public model."""
     if spec is None or (isinstance(spec, str) and spec == "auto"):
         return
+    named = isinstance(spec, str) and spec in NAMED
     usable, wanted = hasattr(spec, "fit"), "a regressor"
     if regression:
         usable = usable and is_regressor(spec)
     else:
         usable = usable and is_classifier(spec) and hasattr(spec, "predict_proba")
         wanted = "a classifier with predict_proba"
-    if not usable:
+    if not (usable or named):
         raise ValueError(
-            f"public_model={shown(spec)} must be 'auto', None or {wanted}."
+            f"public_model={shown(spec)} must be 'auto', 'linear', 'boosting', None or "
+            f"{wanted}."
         )
-    if not public_target and not _is_fitted(spec):
+    if not public_target and (named or not _is_fitted(spec)):
         raise ValueError(
             "public_model is not fitted, and cannot be fitted on a private target: fit "
             "it on other data, or set public_target=True if the target is public."
@@ -279,10 +348,10 @@ def resolve_public_model(
     """Return the fitted public model, of labels or of numbers.
 
     An unfitted estimator is cloned and fitted on the public columns and the public
-    target, clipped to its bounds. "auto" is logistic regression for classes,
-    `PoissonRegressor` for a log link, and ridge regression for other numbers. Their
-    penalties are chosen by cross-validation. Without public columns, or if a class is
-    absent, "auto" predicts the class frequencies or the mean.
+    target, clipped to its bounds. A name means a model that cross-validation chooses;
+    see `_chosen`. "auto" is "boosting" for columns that are smoothed, otherwise "linear".
+    Without public columns, or if a class is absent, a name means the class frequencies
+    or the mean.
     """
     classes, units, y = public.classes, public.target_map, public.target
     width = int(public.mask.sum())
@@ -294,16 +363,12 @@ def resolve_public_model(
     if isinstance(spec, str):
         intercept = _constant(public, y)
         if intercept is not None:
-            linear = np.zeros((len(intercept), width)), intercept
-            return kind(estimator=None, linear=linear, prefitted=True, **own)
-        if units is None or units.log:
-            return _most_likely(public, own)
-        from sklearn.linear_model import RidgeCV
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        scaler = StandardScaler(with_mean=not public.sparse)
-        spec = make_pipeline(scaler, RidgeCV(alphas=_ALPHAS))
+            own["linear"] = np.zeros((len(intercept), width)), intercept
+            return kind(estimator=None, share=0.0, prefitted=True, **own)
+        smooth = public.encoding is not None and public.encoding.smoothing is not None
+        boosts = spec == "boosting" or (spec == "auto" and smooth)
+        boosts = boosts and public.n_classes < MANY_CLASSES
+        return _last_or_chosen(public, own, boosts)
     prefitted = _is_fitted(spec)
     if not prefitted:
         weights = weights_of(spec, public.units)
@@ -326,7 +391,8 @@ def resolve_public_model(
             "fit it on the public columns of input_scaler_(X) alone, in their order."
         )
     linear = _linear_weights(spec, classes, units is not None and units.log)
-    return kind(estimator=spec, linear=linear, prefitted=prefitted, **own)
+    own |= {"linear": linear, "share": float(linear is None)}
+    return kind(estimator=spec, prefitted=prefitted, **own)
 
 
 def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
@@ -345,22 +411,23 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
     return logs[1:] - logs[:1] if len(counts) == 2 else logs - logs.mean()
 
 
-def _most_likely(
-    public: PublicRecords, own: dict[str, Any]
+def _last_or_chosen(
+    public: PublicRecords, own: dict[str, Any], boosts: bool
 ) -> PublicModel | PublicRegression:
-    """Return the model of labels or counts with the least out-of-fold loss.
+    """Return the model that `_chosen` returns, or a copy of the last one.
 
-    The choice and the folds use public data alone and cost no privacy. The last model
-    is kept in memory, for the next fit on the same public data.
+    The last model is kept in memory, for the next fit on the same public data.
     """
-    rows, units = public.rows(), public.units
+    rows, units, blocks = public.rows(), public.units, ()
     persons = None if units is None else (units.persons, units.n_units)
-    digest = joblib.hash(
-        (rows, public.target, public.shares, public.n_records, persons, own)
-    )
+    if public.encoding is not None:
+        blocks = tuple(public.encoding.of_public)
+    shapes = [(block.kind, len(block.levels), block.end) for block in blocks]
+    facts = public.shares, public.n_records, persons, own, boosts, shapes
+    digest = joblib.hash((rows, public.target, *facts))
     found = _LAST.get(digest)
     if found is None:
-        found = _chosen(public, own, rows)
+        found = _chosen(public, own, rows, blocks, boosts)
         _LAST.clear()
         if found.out_of_fold.nbytes <= _MOST_KEPT:
             _LAST[digest] = found
@@ -368,70 +435,133 @@ def _most_likely(
 
 
 def _chosen(
-    public: PublicRecords, own: dict[str, Any], rows: np.ndarray | csr_array
+    public: PublicRecords,
+    own: dict[str, Any],
+    rows: np.ndarray | csr_array,
+    blocks: tuple[Block, ...],
+    boosts: bool,
 ) -> PublicModel | PublicRegression:
-    """Fit the candidates, and return the model with the least out-of-fold loss.
+    """Fit linear models and boosted trees, and return their best mean.
 
-    `rows` are those of `PublicRecords.rows`.
+    The penalty of the linear model has the least out-of-fold loss. The margins of both
+    are then averaged with the weights of the least out-of-fold loss. The folds use
+    public data alone and cost no privacy.
+
+    `rows` are those of `PublicRecords.rows`, and `blocks` those of encoded rows. The
+    linear model sees smooth terms of encoded rows, and trees see their `Positions`.
     """
-    from sklearn.linear_model import LogisticRegression, PoissonRegressor
     from sklearn.model_selection import check_cv
     from sklearn.pipeline import make_pipeline
+
+    target, units, shares = public.target, public.target_map, public.shares
+    kind, loss = PublicModel, LOSSES["log_loss"]
+    if units is not None:
+        kind = PublicRegression
+        loss = REGRESSION_LOSSES["poisson" if units.log else "squared_error"]
+        target = np.clip(target, units.low, units.high)
+    y, splitter = kind(estimator=None, linear=None, share=0.0, **own)._to_fold(target)
+    folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)
+    if folds is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings about rare classes
+            folds = list(check_cv(folds, y, classifier=units is None).split(rows, y))
+
+    def fit(model: Any, X: Any, chosen: Any) -> None:
+        weights = {} if shares is None else {"sample_weight": shares[chosen]}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X[chosen], y[chosen], **weights)
+
+    def out_of_fold(model: Any, X: Any) -> np.ndarray:
+        """Fit a model on all rows; return its out-of-fold margins."""
+        tried = kind(estimator=model, linear=None, share=1.0, **own)
+        margins = np.empty((len(y), public.n_outputs))
+        for train, test in folds or ():
+            fit(model, X, train)
+            margins[test] = tried.margins(X[test])
+        fit(model, X, slice(None))
+        return tried.margins(X) if folds is None else margins
+
+    def mean_loss(margins: np.ndarray) -> float:
+        return float(np.average(loss.value(margins, target), weights=shares))
+
+    smoothing, X, least = None, rows, None
+    if blocks:
+        smoothing = Smoothing(blocks, math.inf, public.n_records, public.n_outputs)
+        X = smoothing.rows(csr_array(rows))
+        X = X if public.sparse else X.toarray()
+    for steps, model in _linear_models(public, X.shape[1], bool(blocks)):
+        scaled = steps[0].fit_transform(X, sample_weight=shares) if steps else X
+        found = out_of_fold(model, scaled)
+        value = mean_loss(found)
+        if least is None or value < least:
+            least, margins, whole = value, found, make_pipeline(*steps, model)
+    log = units is not None and units.log
+    coef, intercept = _linear_weights(whole, public.classes, log)
+    if blocks:
+        whole, coef = None, smoothing.weights(coef)
+    share = 0.0
+    if boosts and folds is not None:
+        trees, steps = _trees(units), [Positions(blocks)] if blocks else []
+        found = out_of_fold(trees, steps[0].transform(rows) if steps else rows)
+
+        def mean(share: float) -> np.ndarray:
+            return (1 - share) * margins + share * found
+
+        share = float(min(_SHARES, key=lambda share: mean_loss(mean(share))))
+        margins = mean(share)
+        if share:
+            whole = make_pipeline(*steps, trees) if steps else trees
+    linear = (1 - share) * coef, (1 - share) * intercept
+    fitted = {"linear": linear, "share": share, "out_of_fold": margins}
+    return kind(estimator=whole, **fitted, **own)
+
+
+def _linear_models(
+    public: PublicRecords, width: int, smooth: bool
+) -> Iterator[tuple[list, Any]]:
+    """Yield linear models with different penalties, and the steps before them.
+
+    `width` is the number of columns that they see; `smooth` if these are smooth terms.
+    """
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
     from sklearn.preprocessing import StandardScaler
 
-    target, classes = public.target, public.classes
-    n_weights = rows.shape[1] * public.n_outputs
+    units, n_weights = public.target_map, width * public.n_outputs
+    scaler = StandardScaler(with_mean=not public.sparse)
+    tries = [(C, [scaler]) for C in _STANDARDISED] + [(C, []) for C in _PLAIN]
+    numbers = units is not None and not units.log
+    if smooth or numbers:
+        penalties = _OF_NUMBERS if numbers else _OF_TERMS
+        tries = [(C, [scaler] * (not smooth)) for C in penalties]
     small = not public.sparse and n_weights <= _MOST_NEWTON
     # The result of Newton's method hardly depends on its start. Folds may therefore
     # start at the result of an earlier fold.
     given: dict[str, Any] = {"max_iter": 1000, "warm_start": small}
     given |= {"solver": "newton-cholesky", "tol": 1e-6} if small else {}
-    units, log = public.target_map, classes is None
-    kind, loss = PublicModel, LOSSES["log_loss"]
-    if log:
-        kind, loss = PublicRegression, REGRESSION_LOSSES["poisson"]
-        target = np.clip(target, units.low, units.high)
-    y, splitter = kind(estimator=None, linear=None, **own)._to_fold(target)
-    folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)
-    if folds is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about rare classes
-            folds = list(check_cv(folds, y, classifier=not log).split(rows, y))
-    shares = public.shares
-
-    def fitted(model: Any, X: Any, chosen: Any) -> Any:
-        weights = {} if shares is None else {"sample_weight": shares[chosen]}
-        return model.fit(X[chosen], y[chosen], **weights)
-
-    every, best, least = slice(None), None, np.inf
-    scaler = StandardScaler(with_mean=not public.sparse)
-    scaled = scaler.fit_transform(rows, sample_weight=shares)
-    tries = [(C, [scaler]) for C in _STANDARDISED] + [(C, []) for C in _PLAIN]
-    if len(y) >= _MANY_ROWS * n_weights:
-        tries = tries[-1:]
-    for C, steps in tries:
-        X = scaled if steps else rows
-        if log:
-            model = PoissonRegressor(alpha=1 / (C * public.n_records), **given)
+    for C, steps in tries[-1:] if public.n_rows >= _MANY_ROWS * n_weights else tries:
+        if units is None:
+            yield steps, LogisticRegression(C=C, **given)
+        elif numbers:
+            yield steps, Ridge(alpha=1 / C)
         else:
-            model = LogisticRegression(C=C, **given)
-        tried = kind(estimator=model, linear=None, **own)
-        margins = np.empty((len(y), public.n_outputs))
-        for train, test in folds or ():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                fitted(model, X, train)
-            margins[test] = tried.margins(X[test])
-        fitted(model, X, every)
-        if folds is None:
-            margins = tried.margins(X)
-        value = np.average(loss.value(margins, target), weights=shares)
-        if best is None or value < least:
-            whole = make_pipeline(*steps, model)
-            linear = _linear_weights(whole, classes, log)
-            best = kind(estimator=whole, linear=linear, out_of_fold=margins, **own)
-            least = value
-    return best
+            yield steps, PoissonRegressor(alpha=1 / (C * public.n_records), **given)
+
+
+def _trees(units: TargetMap | None) -> Any:
+    """Return boosted trees for labels (`units` is None), numbers or counts."""
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
+
+    # Without early stopping, trees do not depend on a random state (but for bins of
+    # 200,000 rows and more).
+    given = {**_TREES, "early_stopping": False, "random_state": 0}
+    if units is None:
+        return HistGradientBoostingClassifier(**given)
+    loss = "poisson" if units.log else "squared_error"
+    return HistGradientBoostingRegressor(loss=loss, **given)
 
 
 def _linear_weights(
@@ -619,11 +749,12 @@ def drawn_rows(
 
 
 def warn_of_public_model(model: Any) -> None:
-    """Warn that `coef_` lacks the margin of a public model that is not linear."""
+    """Warn that `coef_` lacks margins of a public model that are not linear."""
     public_model = getattr(model, "public_model_", None)
-    if public_model is not None and public_model.linear is None:
+    if public_model is not None and public_model.share:
         warn_caller(
-            f"public_model={type(public_model.estimator).__name__} has a margin of its "
-            "own: coef_ and what is computed from it show only what is added to it.",
+            f"public_model={public_model.name} has a margin of its own: coef_ and what "
+            "is computed from it show only what is added to it (public_model='linear' "
+            "has none).",
             UtilityWarning,
         )
