@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, issparse
 from sklearn.base import RegressorMixin, clone
@@ -57,7 +56,13 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
-from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far
+from skfdp.solvers.parameters import (
+    ASSUMPTIONS,
+    MANY_CLASSES,
+    Loop,
+    is_far,
+    n_threads,
+)
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
 from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
@@ -477,7 +482,7 @@ random_state : int, default=None
     None uses cryptographic randomness. An int is reproducible and gives **no
     guarantee**.
 n_jobs : int, default=None
-    Number of threads; it does not change the result.
+    Number of threads, at most one per core; it does not change the result.
 encoder_ : DeclaredEncoder
     Encoder of the columns; only with a schema. `coef_` then has the weights of the
     encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
@@ -791,7 +796,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
             padding=None if callable(public_loss) else public_loss,
             public_loss=public_loss if callable(public_loss) else None,
             public_model=public.declared.parameters["public_model"],
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_threads(self.n_jobs),
         )
         mixed = 0 < public.n_private < public.n_features and not public.has_target
         if mixed and not many and type(solver) is NoisyGradientDescent:
@@ -1141,7 +1146,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             centring=self._centring(),
             scales=self._scales(),
             public_model=public.declared.parameters["public_model"],
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_threads(self.n_jobs),
         )
 
     def _without_privacy(self, records: Records) -> LinearFit:

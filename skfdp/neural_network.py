@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import has_fit_parameter
@@ -34,7 +33,7 @@ from skfdp.solvers import (
     resolve,
 )
 from skfdp.solvers.network import Network, NetworkDescent, NetworkFit, hidden_layers
-from skfdp.solvers.parameters import ASSUMPTIONS, Loop
+from skfdp.solvers.parameters import ASSUMPTIONS, Loop, n_threads
 
 _EXACT_PRODUCTS = Assumption(
     "products_exact",
@@ -120,7 +119,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         None uses cryptographic randomness. An int is reproducible and gives **no
         guarantee**.
     n_jobs : int, default=None
-        Number of threads; it does not change the result.
+        Number of threads, at most one per core; it does not change the result.
 
     Attributes
     ----------
@@ -287,7 +286,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             backend="torch" if isinstance(backend, TorchBackend) else "numpy",
             device=getattr(backend, "device", None),
             dtype=backend.dtype,
-            n_jobs=effective_n_jobs(self.n_jobs),
+            n_jobs=n_threads(self.n_jobs),
         )
 
     def _without_privacy(self, records: Records) -> NetworkFit:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count, effective_n_jobs
 
 from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, warn_caller
@@ -528,6 +529,14 @@ def nominal_count(relation: Any) -> int | None:
             "AddOrRemoveOne(n_records=...) with a public nominal number."
         )
     return None
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Return the number of threads for `n_jobs`: at most one for each core.
+
+    Each thread takes memory of its own, and threads beyond the cores save no time.
+    """
+    return min(effective_n_jobs(n_jobs), cpu_count())
 
 
 def warn_of_weakness(epsilon: float, random_state: int | None) -> None:

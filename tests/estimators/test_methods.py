@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from joblib import cpu_count
 from sklearn.base import clone
 
 from skfdp import (
@@ -156,6 +157,16 @@ def test_only_the_mechanism_tells_of_private_values(model, monkeypatch):
     assert len(one) > 0
     for here, there in zip(one, other, strict=True):
         np.testing.assert_array_equal(here, there)
+
+
+def test_no_thread_is_planned_beyond_one_for_each_core(model, monkeypatch):
+    """A thread takes memory: n_jobs=10**30 would take all of it."""
+    if "n_jobs" not in model.get_params():
+        return
+    found = []
+    released_labels(monkeypatch, lambda query, total: found.append(query) or total)
+    model.set_params(n_jobs=cpu_count() + 1).fit(*make_table(model)[:2])
+    assert max(getattr(query, "n_jobs", 1) for query in found) <= cpu_count()
 
 
 class Stopped(BaseException):
