@@ -304,6 +304,8 @@ def _search(
         if not low < x1 < high and math.isfinite(low + high):
             x1 = (low + high) / 2
         x1 = max(x1, lowest)
+        if x1 == x0:  # epsilon jumps between two neighbouring floats
+            break
         f1 = excess(x1)
         slope = min((f1 - f0) / (x1 - x0), -0.1)
         x0, f0 = x1, f1

@@ -51,6 +51,9 @@ _TAIL_STDS = 9.0
 # To stay below them the gap is widened, which is always safe. A composition that needs
 # more than the widest gap has an epsilon in the hundreds of thousands, and is refused.
 _STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
+# The same for all full batches together, whose grid of losses extends from about
+# -mu**2 / 2 to mu**2 / 2.
+_GAUSSIAN_POINTS = 2**22
 # A finer gap would resolve rounding errors only.
 _NARROWEST_GAP = 1e-9
 # exp of a larger number overflows; larger losses count as infinite.
@@ -148,7 +151,8 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     tops = [(_top(*key[:3]), count) for key, count in steps]
     whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
     spread = min(20 * mu, whole, math.inf if spread is None else spread)
-    return max([gap, spread / _TOTAL_POINTS, *(top / _STEP_POINTS for top, _ in tops)])
+    least = spread / _TOTAL_POINTS, full_batch_mu**2 / _GAUSSIAN_POINTS
+    return max([gap, *least, *(top / _STEP_POINTS for top, _ in tops)])
 
 
 def _top(noise: float, sensitivity: float, q: float) -> float:

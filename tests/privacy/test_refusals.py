@@ -312,7 +312,18 @@ def test_odd_steps_have_a_curve(changes, relation):
 def test_what_no_distribution_can_hold_is_one_sentence(changes):
     with pytest.raises(ValueError, match="have too little noise or are too many"):
         compose([Event(**EVENT | {"n_steps": 10} | changes, sampling_rate=0.5)])
-    assert pld._gap([((2.0, 1.0, 1e-5, "replace_special"), 10**8)], 0.0, None) > 5e-7
+    steps = [((2.0, 1.0, 1e-5, "replace_special"), 10**8)]
+    assert pld._gap(steps, 0.0, None) > 5e-7
+    # With epsilon=1e8 for full batches, their grid would take tens of gigabytes.
+    assert pld._gap(steps, 4000.0, None) > pld._WIDEST_GAP
+
+
+def test_a_search_ends_where_epsilon_jumps():
+    given = {"neighboring_relation": "replace_special"}
+    mean = Event(**EVENT | given | {"noise_std": (3e8,)})
+    given |= {"n_steps": 600, "sampling_rate": 0.5, "other_events": (mean,)}
+    plan = calibrate(1e-8, 1e-5, **given)
+    assert 0.99e-8 < plan.epsilon(1e-5) <= 1e-8
 
 
 class Cheap(Event):
