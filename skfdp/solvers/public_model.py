@@ -81,14 +81,15 @@ class Positions(TransformerMixin, BaseEstimator):
         """Return the positions, shape (n_rows, n_positions)."""
         found = []
         for block in placed(self.blocks):
-            own, places = X[:, block.start : block.stop], 1 + np.arange(len(block.levels))
+            own = X[:, block.start : block.stop]
+            places = np.arange(1.0, 1 + len(block.levels))
+            missing = places == 1 + block.missing
             if block.end is not None:
                 angle = 2 * np.pi * places / block.missing
                 places = np.column_stack([np.cos(angle), np.sin(angle)])
-            position = np.asarray(own @ places, dtype=np.float64)
+            position = own @ places
             if block.kind != "categories":
-                level = np.arange(len(block.levels)) == block.missing
-                position[(own @ level.astype(float)) > 0] = np.nan
+                position[own @ missing.astype(float) > 0] = np.nan
             found.append(position)
         return np.column_stack(found)
 
@@ -349,7 +350,7 @@ def resolve_public_model(
 
     An unfitted estimator is cloned and fitted on the public columns and the public
     target, clipped to its bounds. A name means a model that cross-validation chooses;
-    see `_chosen`. "auto" is "boosting" for columns that are smoothed, otherwise "linear".
+    see `_chosen`. "auto" is "boosting" for smoothed columns, and otherwise "linear".
     Without public columns, or if a class is absent, a name means the class frequencies
     or the mean.
     """

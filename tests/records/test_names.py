@@ -1,7 +1,6 @@
 """Names of columns: in frames of every library, of integers, in public_features."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pandas as pd
