@@ -131,7 +131,7 @@ TRUSTED_TYPES = tuple(
     privacy.Receipt privacy.assumptions.Assumption schema.Boolean schema.Category
     schema.Date schema.Ignore schema.Label schema.Number schema.TableSchema
     solvers.NoisyGradientDescent solvers.OneShot solvers.postprocessing.CoefficientNoise
-    solvers.public_model.Positions solvers.public_model.PublicModel
+    solvers.public_model.PublicModel
     solvers.public_model.PublicRegression
     """.split()
 )
