@@ -1,0 +1,648 @@
+"""Any estimator of scikit-learn with a private target: the target is randomised once.
+
+Columns are public, and the inner estimator gets them as the user passed them. It gets
+randomised labels or numbers in place of the target. Whatever it does with them is
+post-processing: cross-validation, early stopping, any number of fits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.base import (
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+)
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _get_feature_names,
+    _num_features,
+    _num_samples,
+    check_is_fitted,
+)
+
+from skfdp._callbacks import with_callbacks
+from skfdp.base import PrivateEstimator
+from skfdp.data.arrays import column_names, is_dask, is_frame, raw_column
+from skfdp.data.input_scaler import InputScaler
+from skfdp.data.records import PublicRecords, Records
+from skfdp.data.target import encode_any
+from skfdp.data.validation import guarded_fit, users_state
+from skfdp.mechanisms.checkpoint import OPEN
+from skfdp.mechanisms.noise import check_random_state, random_words
+from skfdp.mechanisms.release import Mechanism
+from skfdp.privacy import checks
+from skfdp.privacy.assumptions import RANDOMISED, STORED_TYPES, TARGET_CLIPPED
+from skfdp.privacy.entries import FitPlan
+from skfdp.privacy.events import Event
+from skfdp.reader import TARGET_STEP, Declaration, Reader
+from skfdp.solvers.method import Budget, Plan
+
+#: Chances are integers over this number: one word of 64 bits draws an outcome.
+WHOLE = 2**64
+#: Number of cells of a randomised number; odd, so that one is in the middle.
+N_CELLS = 4001
+# Half the number of steps between the bounds of a target, and the number of parts into
+# which the chances of two neighbouring windows are divided.
+_HALF, _PARTS = round(0.5 / TARGET_STEP), 2**20
+# Largest integer of a cell is about this one.
+_TOP = 2**16
+
+
+def ratio_bound(epsilon: float) -> int:
+    """Return an integer just below ``exp(epsilon) * WHOLE``."""
+    power = Fraction(Decimal(epsilon).exp(Context(prec=80)))
+    return math.floor(power * WHOLE) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """Chances of `n_cells` outcomes that depend on a private window of `width` cells.
+
+    Each cell of the window has the chance ``high / WHOLE``, and each other cell has
+    ``low / WHOLE``. What is left goes to the middle cell, whatever the window. With a
+    width of 1 nothing is left: this is randomised response.
+
+    Notes
+    -----
+    **Guarantees.** For every outcome, the chances given two windows have a ratio of at
+    most ``exp(epsilon)``. The constructor checks this in exact integers. The window may
+    be drawn at random, given the private value: a mixture of rows of a table keeps the
+    largest ratio within a column.
+    """
+
+    epsilon: float
+    n_cells: int
+    width: int
+    low: int = checks.computed()
+    high: int = checks.computed()
+
+    def __post_init__(self) -> None:
+        bound, n, width = ratio_bound(self.epsilon), self.n_cells, self.width
+        # Rounded up, towards more noise, from the share of the whole that a cell has if
+        # the cells of the window have `bound / WHOLE` times as much.
+        low = -(-WHOLE * WHOLE // ((n - width) * WHOLE + width * bound))
+        high = (WHOLE - (n - width) * low) // width
+        vars(self).update(low=low, high=high)
+        rest = WHOLE - (n - width) * low - width * high
+        ratios = [(low, high), (low + rest, high + rest)]  # any cell, the middle one
+        if rest < 0 or not all(0 < a < b and b * WHOLE <= bound * a for a, b in ratios):
+            raise AssertionError(f"no private chances at epsilon={self.epsilon!r}.")
+
+    def drawn(self, starts: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """Return a cell for each window, int64.
+
+        `starts` are the first cells of the windows, and `words` are uniform, uint64.
+        """
+        extra, low = np.uint64(self.high - self.low), np.uint64(self.low)
+        bound = np.uint64(self.width) * extra
+        anywhere = (words - bound) // low
+        anywhere = np.where(anywhere < self.n_cells, anywhere, self.n_cells // 2)
+        return np.where(
+            words < bound, starts + (words // extra).astype(np.int64), anywhere
+        ).astype(np.int64)
+
+
+@functools.lru_cache(maxsize=64)
+def of_numbers(epsilon: float, n: int = N_CELLS) -> tuple[Windows, np.ndarray]:
+    """Return the chances of a randomised number, and the integers of its cells.
+
+    The integers increase and are odd about the middle cell. Their form and the width of
+    the window are fitted to the optimum of a linear program: the variance is less than
+    1.25 times as large, both on average over values and at the worst value.
+    """
+    width = max(1, round(n / (1.1 + 0.9 * math.exp(epsilon / 3.1))))
+    places = np.arange(1, n // 2 + 1)
+    steep = 0.8 + epsilon**-1.5
+    half = np.tanh(steep * 2 * places / n) / math.tanh(steep)
+    half = np.rint(half * _TOP).astype(np.int64) + places
+    return Windows(epsilon, n, width), np.r_[-half[::-1], 0, half]
+
+
+def randomised(
+    steps: np.ndarray, epsilon: float, generator: np.random.Generator
+) -> np.ndarray:
+    """Return unbiased random numbers for integers from ``-_HALF`` to ``_HALF``.
+
+    Notes
+    -----
+    **Guarantees.** The result has pure epsilon-DP for each integer. Its expectation is
+    the integer, up to ``2**-20`` times the distance of two windows, which is less than
+    ``2**-28 _HALF``.
+    """
+    chances, cells = of_numbers(epsilon)
+    # The sum of a window's cells times the excess of its chances is its expectation.
+    sums = np.convolve(cells, np.ones(chances.width, dtype=np.int64), "valid")
+    wanted = np.clip(steps, -_HALF, _HALF) * sums[-1]
+    known = sums * _HALF
+    before = np.clip(np.searchsorted(known, wanted, "right") - 1, 0, len(known) - 2)
+    gaps = known[before + 1] - known[before]
+    parts = (wanted - known[before]) * _PARTS // gaps
+    words = random_words(generator, 2 * len(steps)).reshape(2, -1)
+    coins = (words[0] % np.uint64(_PARTS)).astype(np.int64)
+    found = cells[chances.drawn(before + (coins < parts), words[1])]
+    unit = WHOLE / ((chances.high - chances.low) * int(sums[-1]))
+    return found * unit * _HALF
+
+
+@dataclasses.dataclass(frozen=True)
+class _Labels(Records):
+    """A table whose columns the inner estimator reads, and the targets of each output.
+
+    `target` has one column for each output: codes of classes, or steps from the middle
+    of the bounds.
+    """
+
+    #: For each output the classes, or the bounds.
+    spaces: tuple = ()
+    #: Further arguments of `fit` of the inner estimator.
+    routed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Randomise:
+    """The method: randomise the target once, and fit the inner estimator."""
+
+    fit: Callable[[_Labels, list[np.ndarray]], Any]
+
+    def prepare(self, public: PublicRecords, budget: Budget) -> None:
+        """Learn nothing."""
+
+    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
+        """Plan one release, of all outputs together."""
+        sizes = {"noise_std": (), "clip_norm": 0.0, "sensitivity": 0.0}
+        event = Event(
+            label="targets", pure_epsilon=budget.epsilon, **sizes, **budget.facts
+        )
+        return Plan(events=(event,))
+
+    def run(
+        self,
+        records: _Labels,
+        prepared: None,
+        plan: Plan,
+        mechanism: Mechanism,
+        on_step: Any,
+    ) -> Any:
+        """Randomise each output with its share of epsilon."""
+        epsilon = mechanism.event("targets").pure_epsilon
+        n_outputs = records.target.shape[1]
+        if n_outputs > 1:  # rounded down
+            epsilon = math.nextafter(epsilon / n_outputs, 0.0)
+        shape = records.target.shape
+        generator = mechanism.streams.private("targets", "targets", shape)
+        found = []
+        for target, space in zip(records.target.T, records.spaces, strict=True):
+            if records.public.classes is None:
+                found.append(randomised(target, epsilon, generator))
+            else:
+                chances = Windows(epsilon, len(space), 1)
+                words = random_words(generator, len(target))
+                found.append(chances.drawn(target, words))
+        return self.fit(records, found)
+
+
+def _outputs(y: Any) -> list:
+    """Return the columns of y; an entry of a list decides no type of another one."""
+    shape = getattr(y, "shape", None)
+    if isinstance(y, list | tuple):
+        with contextlib.suppress(ValueError):
+            shape = np.array(y, dtype=object).shape
+    if shape is None or len(shape) != 2 or shape[1] <= 1:
+        return [y]
+    if isinstance(y, list | tuple):
+        return [[row[j] for row in y] for j in range(shape[1])]
+    return [raw_column(y, j) if is_frame(y) else y[:, j] for j in range(shape[1])]
+
+
+def _inner_has(name: str) -> Callable[[Any], bool]:
+    def has(model: Any) -> bool:
+        return hasattr(getattr(model, "estimator_", model.estimator), name)
+
+    return has
+
+
+class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
+    """What the two meta-estimators share."""
+
+    # The guarantee is pure, and labels are replaced.
+    delta, neighboring_relation = 0.0, "replace_one"
+    _released = ("estimator_",)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the routing of the arguments of `fit` to the inner estimator."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=type(self).__name__)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    @with_callbacks
+    @guarded_fit
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Charge the ledger, randomise y once, and fit the inner estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Public; passed on as it is.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            The private target. Labels outside `classes` become the first class, and
+            numbers are clipped to `target_bounds`; missing numbers become 0, clipped.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Public weights, for the inner estimator.
+        **fit_params : dict
+            Further arguments for the inner estimator. They are not protected, so they
+            must not hold private values.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, types and shapes. Nothing is charged. An error of the
+            inner estimator itself comes after the charge, which stays.
+        PrivacyBudgetError
+            If the ledger's limit would be exceeded. Nothing is charged or trained.
+        TypeError
+            If `groups` are passed: a row is protected, and not a person with several
+            rows.
+        """
+        return self._fit(X, y, sample_weight=sample_weight, **fit_params)
+
+    @guarded_fit
+    def plan(self, X, y=None, sample_weight=None, **fit_params) -> FitPlan:
+        """Return the release and its cost, without charging it; parameters as of `fit`.
+
+        y is only read for its classes, if `classes` are not declared.
+        """
+        return self._plan(X, y, sample_weight=sample_weight, **fit_params)
+
+    def predict(self, X) -> np.ndarray:
+        """Return the predictions of the inner estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    # -- one fit ---------------------------------------------------------------------
+    def _check_parameters(self, declared: Declaration) -> None:
+        if self.epsilon != math.inf:
+            expected = "a number from 0.001 to 50, or inf"
+            checks.number("epsilon", self.epsilon, expected, 1e-3, 50)
+        check_random_state(self.random_state)
+        kind = "classifier" if self._target == "labels" else "regressor"
+        fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
+        if not fits or is_classifier(self.estimator) != (self._target == "labels"):
+            raise ValueError(
+                f"estimator={checks.shown(self.estimator)} must be a {kind} of "
+                "scikit-learn, such as the RandomForest of that kind."
+            )
+        if OPEN.get() is not None:
+            raise ValueError(
+                f"{type(self).__name__} makes one release, which a checkpoint cannot "
+                "repeat: fit outside of checkpoint."
+            )
+
+    def _on_records(
+        self, use: Callable[[Records], Any], X: Any, y: Any, **how: Any
+    ) -> Any:
+        planning = how.pop("planning", False)
+        declared = Declaration.of(self, y)
+        self._check_parameters(declared)
+        if is_dask(X) or is_dask(y):
+            raise ValueError(
+                f"{type(self).__name__} needs tables in memory: pass X.compute() and "
+                "y.compute()."
+            )
+        n_rows, read = _num_samples(X), []
+        columns, name = _outputs(y), type(self).__name__
+        for one in self._spaces(declared, len(columns)):
+            reader = Reader(dataclasses.replace(declared, **one))
+            given = reader.checked_target(self, columns[len(read)], n_rows, planning)
+            read.append(reader.target(self, given, n_rows))
+        facts = {**read[0][2]}
+        spaces = tuple(self._space(one[2]) for one in read)
+        if all("classes" in one[2] for one in read):
+            sources = {one[2]["classes_source"] for one in read}
+            facts["classes_source"] = min(sources)  # "data" if any set was read
+            target = np.column_stack([one[0] for one in read])
+        else:
+            steps = [
+                np.rint((one[0] - low) / ((high - low) * TARGET_STEP)) - _HALF
+                if math.isfinite(high)
+                else one[0]
+                for one, (low, high) in zip(read, spaces, strict=True)
+            ]
+            target = np.column_stack(steps)
+            target = target.astype(np.int64) if declared.is_private else target
+        own = {n: value for n, value in how.items() if value is not None}
+        routed = own
+        if own:
+            routed = process_routing(self, "fit", **own).estimator.fit
+        n_features, named = 1, {}
+        with contextlib.suppress(TypeError):  # such as a list of texts
+            n_features = _num_features(X)
+            named["n_features_in_"] = n_features
+        names = _get_feature_names(X)
+        named |= {} if names is None else {"feature_names_in_": names}
+        public = PublicRecords(
+            mask=np.ones(n_features, dtype=bool),
+            input_scaler=InputScaler(feature_bound=math.inf),
+            n_records=n_rows,
+            columns=column_names(names, n_features),
+            target_name=declared.target_name,
+            is_weighted="sample_weight" in own,
+            reader=Reader(declared, columns=named),
+            _table=X,
+            **facts,
+        )
+        return use(_Labels(X, target, public, spaces=spaces, routed=routed))
+
+    def _spaces(self, declared: Declaration, n_outputs: int) -> list[dict[str, Any]]:
+        """Return the declaration of each output's classes or bounds."""
+        name = "classes" if self._target == "labels" else "target_bounds"
+        given = getattr(declared, name)
+        if n_outputs == 1 or given is None:
+            return [{name: given}] * n_outputs
+        if name == "target_bounds" and np.shape(given) == (2,):
+            return [{name: given}] * n_outputs
+        if len(given) != n_outputs or any(isinstance(one, str) for one in given):
+            raise ValueError(
+                f"{name}={checks.shown(given)} must have an entry for each of the "
+                f"{n_outputs} columns of y."
+            )
+        return [{name: one} for one in given]
+
+    def _method(self, public: PublicRecords, budget: Budget) -> _Randomise:
+        return _Randomise(self._fit_inner)
+
+    def _without_privacy(self, records: _Labels) -> Any:
+        return self._fit_inner(records, [*records.target.T])
+
+    def _fit_inner(self, records: _Labels, found: list[np.ndarray]) -> dict[str, Any]:
+        y = [self._told(*pair) for pair in zip(found, records.spaces, strict=True)]
+        y = y[0] if len(y) == 1 else np.column_stack(y)
+        with users_state():
+            fitted = clone(self.estimator).fit(records.X, y, **records.routed)
+        return {"estimator_": fitted, "spaces": records.spaces}
+
+    def _assumed(self, declared: Declaration) -> tuple:
+        clipped = (TARGET_CLIPPED,) * (self._target == "numbers")
+        return (STORED_TYPES, RANDOMISED, *clipped)
+
+
+class LabelDPClassifier(ClassifierMixin, _LabelDP):
+    """Any classifier with private labels and public columns, by randomised response.
+
+    Each label is kept with a chance that epsilon determines, and otherwise becomes
+    another one, all with equal chances. The inner estimator is fitted to these labels,
+    and its probabilities are corrected for the chances. The guarantee is pure
+    epsilon-DP, and everything that the inner estimator does is covered, such as a grid
+    search. The privacy unit is a row. See :ref:`any-estimator` for when to use it.
+
+    Parameters
+    ----------
+    estimator : classifier of scikit-learn
+        A clone of it is fitted. `predict_proba` needs that of the estimator.
+    epsilon : float, default=1.0
+        The privacy budget of a row, from 0.001 to 50; infinity means no privacy. With
+        several outputs it is divided equally.
+    classes : sequence, default=None
+        All labels, public; with several outputs, one sequence for each. None takes the
+        labels found in y, which the report states as an assumption.
+    ledger : PrivacyLedger or path, default=None
+        The ledger that is charged, once for each fit.
+    random_state : int, default=None
+        None takes the randomness of the operating system. An int is for experiments: it
+        voids the guarantee.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted inner estimator; its own probabilities are not corrected.
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+    privacy_ : PrivacyReport
+
+    Notes
+    -----
+    **Guarantees.** Pure epsilon-DP for the replacement of the label, or of all labels,
+    of one row. Columns, `sample_weight` and all other arguments of `fit` are public.
+    Chances are integers over ``2**64``, rounded towards more noise and checked
+    (:ref:`randomised-targets`). A search *around* this estimator charges every fit, and
+    its scores use private labels and are not covered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from skfdp import LabelDPClassifier
+    >>> X = np.random.default_rng(0).random((1000, 3))
+    >>> y = np.where(X[:, 0] > 0.5, "yes", "no")
+    >>> forest = RandomForestClassifier(min_samples_leaf=50)
+    >>> model = LabelDPClassifier(forest, epsilon=3.0, classes=["no", "yes"])
+    >>> model.fit(X, y).privacy_.epsilon
+    3.0
+    >>> model.predict_proba(X).shape
+    (1000, 2)
+    """
+
+    _target = "labels"
+
+    def __init__(
+        self, estimator, epsilon=1.0, *, classes=None, ledger=None, random_state=None
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.classes = classes
+        self.ledger = ledger
+        self.random_state = random_state
+
+    @staticmethod
+    def _space(facts: Mapping[str, Any]) -> np.ndarray:
+        return facts["classes"]
+
+    @staticmethod
+    def _told(codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        return classes[codes]
+
+    def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
+        spaces = found["spaces"]
+        classes = spaces[0] if len(spaces) == 1 else [*spaces]
+        return {"estimator_": found["estimator_"], "classes_": classes}
+
+    def predict(self, X) -> np.ndarray:
+        """Return the labels with the largest probabilities.
+
+        Without probabilities, they are those that the inner estimator predicts.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        if not hasattr(self, "predict_proba"):
+            return super().predict(X)
+        found = self.predict_proba(X)
+        if not isinstance(found, list):
+            return self.classes_[found.argmax(axis=1)]
+        pairs = zip(self.classes_, found, strict=True)
+        return np.column_stack([known[one.argmax(axis=1)] for known, one in pairs])
+
+    @available_if(_inner_has("predict_proba"))
+    def predict_proba(self, X) -> np.ndarray | list[np.ndarray]:
+        """Return the probabilities of the labels before they were randomised.
+
+        Those of the inner estimator are corrected, clipped to [0, 1] and divided by
+        their sum.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            With several outputs, a list with one array for each.
+        """
+        check_is_fitted(self)
+        given = self.estimator_.predict_proba(X)
+        if not isinstance(self.classes_, list):
+            return self._corrected(given, self.classes_, self.estimator_.classes_)
+        each = zip(given, self.classes_, self.estimator_.classes_, strict=True)
+        return [self._corrected(*one) for one in each]
+
+    def _corrected(
+        self, given: np.ndarray, classes: np.ndarray, seen: np.ndarray
+    ) -> np.ndarray:
+        noisy = np.zeros((len(given), len(classes)))
+        noisy[:, encode_any(np.asarray(seen), classes).codes] = given
+        if (epsilon := self.privacy_.target_epsilon) == math.inf:
+            return noisy
+        if isinstance(self.classes_, list):
+            epsilon = math.nextafter(epsilon / len(self.classes_), 0.0)
+        chances = Windows(epsilon, len(classes), 1)
+        kept = (chances.high - chances.low) / WHOLE  # 1 - K f
+        found = np.clip((noisy - chances.low / WHOLE) / kept, 0.0, 1.0)
+        return found / found.sum(axis=1, keepdims=True)
+
+
+class LabelDPRegressor(RegressorMixin, _LabelDP):
+    """Any regressor with a private target and public columns.
+
+    Each number of the target is clipped to its bounds and replaced by a random one,
+    whose expectation is the clipped number. The inner estimator is fitted to these. The
+    guarantee is pure epsilon-DP, and everything that the inner estimator does is
+    covered, such as a grid search. The privacy unit is a row. See :ref:`any-estimator`
+    for when to use it.
+
+    Parameters
+    ----------
+    estimator : regressor of scikit-learn
+        A clone of it is fitted.
+    epsilon : float, default=1.0
+        The privacy budget of a row, from 0.001 to 50; infinity means no privacy. With
+        several outputs it is divided equally.
+    target_bounds : tuple (low, high), default=None
+        Public bounds of the target, in its units, to which values are clipped. With
+        several outputs, a pair for all or a list of pairs. Required if epsilon is
+        finite.
+    ledger : PrivacyLedger or path, default=None
+        The ledger that is charged, once for each fit.
+    random_state : int, default=None
+        None takes the randomness of the operating system. An int is for experiments: it
+        voids the guarantee.
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        The fitted inner estimator.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+    privacy_ : PrivacyReport
+
+    Notes
+    -----
+    **Guarantees.** Pure epsilon-DP for the replacement of the target, or of all
+    targets, of one row. Columns, `sample_weight` and all other arguments of `fit` are
+    public. Chances are integers over ``2**64``, rounded towards more noise and checked
+    (:ref:`randomised-targets`). A search *around* this estimator charges every fit, and
+    its scores use private targets and are not covered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> from skfdp import LabelDPRegressor
+    >>> X = np.random.default_rng(0).random((1000, 3))
+    >>> trees = HistGradientBoostingRegressor()
+    >>> model = LabelDPRegressor(trees, epsilon=3.0, target_bounds=(0, 2))
+    >>> model.fit(X, X[:, 0] + X[:, 1]).privacy_.delta
+    0.0
+    """
+
+    _target = "numbers"
+
+    def __init__(
+        self,
+        estimator,
+        epsilon=1.0,
+        *,
+        target_bounds=None,
+        ledger=None,
+        random_state=None,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.target_bounds = target_bounds
+        self.ledger = ledger
+        self.random_state = random_state
+
+    @staticmethod
+    def _space(facts: Mapping[str, Any]) -> tuple[float, float]:
+        return facts["target_map"].low, facts["target_map"].high
+
+    @staticmethod
+    def _told(steps: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+        low, high = bounds
+        if math.isinf(high):  # without privacy
+            return steps
+        return (low + high) / 2 + steps * ((high - low) * TARGET_STEP)
+
+    def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
+        return {"estimator_": found["estimator_"]}
