@@ -6,6 +6,7 @@ import pytest
 import sklearn
 from packaging.version import Version
 from sklearn.base import is_regressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.estimator_checks import (
     check_class_weight_classifiers,
     check_classifiers_train,
@@ -18,6 +19,8 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
+    LabelDPClassifier,
+    LabelDPRegressor,
     PrivateCenteringTransformer,
 )
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
@@ -31,6 +34,8 @@ INSTANCES = [
     DPSGDFRegressor(target_bounds=(-9, 9)),
     FeatureDPRegressor(target_bounds=(-9, 9)),
     FeatureDPMLPClassifier(float("inf"), hidden_layer_sizes=(10,)),
+    LabelDPClassifier(LogisticRegression(), 30.0),
+    LabelDPRegressor(LinearRegression(), 30.0, target_bounds=(-9, 9)),
 ]
 # Other values of the parameters, of the same classes.
 MORE_INSTANCES = [

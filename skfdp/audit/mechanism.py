@@ -629,8 +629,8 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
         )
     if any(event.pure_epsilon for event in events):
         raise ValueError(
-            f"plan={plan!r} has pure releases, whose chances a fit checks exactly: audit "
-            "plans of Gaussian releases."
+            f"plan={plan!r} has pure releases, whose chances a fit checks exactly: "
+            "pass a plan of Gaussian releases."
         )
     labels = ", ".join(dict.fromkeys(event.label for event in events))
     subject = getattr(plan, "subject", labels)

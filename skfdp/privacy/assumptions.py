@@ -79,8 +79,8 @@ LABEL = _enforced(
 )
 RANDOMISED = _enforced(
     "target_randomised",
-    "Every private target is replaced at random, with chances that are checked in exact "
-    "integers, before anything is computed from it.",
+    "Every private target is replaced at random, with chances that are checked in "
+    "exact integers, before anything is computed from it.",
 )
 BALANCED = _enforced(
     "class_weight_from_releases",

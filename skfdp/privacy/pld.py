@@ -99,10 +99,10 @@ def compose(
     gap = _gap(steps, full_batch_mu, spread, pure)
     if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
         raise ValueError(
-            f"{n_steps} Poisson-sampled or pure releases, composed with the others, have "
-            "too little noise or are too many for a privacy loss distribution: add "
-            "noise, take fewer steps, or use full batches only, which have a closed "
-            "form."
+            f"{n_steps} Poisson-sampled or pure releases, composed with the others, "
+            "have too little noise or are too many for a privacy loss distribution: "
+            "add noise, take fewer steps, or use full batches only, which have a "
+            "closed form."
         )
     total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
