@@ -1,8 +1,7 @@
 """Any estimator of scikit-learn with a private target: the target is randomised once.
 
-Columns are public, and the inner estimator gets them as the user passed them. It gets
-randomised labels or numbers in place of the target. Whatever it does with them is
-post-processing: cross-validation, early stopping, any number of fits.
+The inner estimator gets public columns as they are, and random labels or numbers in
+place of the target. Whatever it does with these is post-processing.
 """
 
 from __future__ import annotations
@@ -62,11 +61,11 @@ from skfdp.solvers.parameters import ASSUMPTIONS
 WHOLE = 2**64
 #: Number of cells of a randomised number; odd, so that one is in the middle.
 N_CELLS = 4001
-# Half the number of steps between the bounds of a target, and the number of parts into
-# which the chances of two neighbouring windows are divided.
-_HALF, _PARTS = round(0.5 / TARGET_STEP), 2**20
-# Largest integer of a cell is about this one.
-_TOP = 2**16
+#: Half the number of steps between the bounds of a target.
+HALF = round(0.5 / TARGET_STEP)
+# The largest integer of a cell, roughly, and the number of parts into which the chances
+# of two neighbouring windows are divided.
+_TOP, _PARTS = 2**16, 2**20
 
 
 def ratio_bound(epsilon: float) -> int:
@@ -146,38 +145,38 @@ def of_numbers(
 def randomised(
     steps: np.ndarray, epsilon: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return unbiased random numbers for integers from ``-_HALF`` to ``_HALF``.
+    """Return unbiased random numbers for integers from -`HALF` to `HALF`.
 
     Notes
     -----
-    **Guarantees.** The result has pure epsilon-DP for each integer. Its expectation is
-    the integer, up to ``2**-20`` times the distance of two windows, which is less than
-    ``2**-28 _HALF``.
+    **Guarantees.** The result has pure epsilon-DP for each integer, whose value it has
+    in expectation, up to ``2**-20`` times the distance of two neighbouring windows.
     """
     chances, cells, sums = of_numbers(epsilon)
     # The expectation of a window is the sum of its cells times the excess of their
     # chances, because all cells together have the sum 0.
-    wanted = np.clip(steps, -_HALF, _HALF) * sums[-1]
-    known = sums * _HALF
+    wanted, known = np.clip(steps, -HALF, HALF) * sums[-1], sums * HALF
     before = np.clip(np.searchsorted(known, wanted, "right") - 1, 0, len(known) - 2)
     gaps = known[before + 1] - known[before]
     parts = (wanted - known[before]) * _PARTS // gaps
-    words = random_words(generator, 2 * len(steps)).reshape(2, -1)
-    coins = (words[0] % np.uint64(_PARTS)).astype(np.int64)
-    found = cells[chances.drawn(before + (coins < parts), words[1])]
-    unit = WHOLE / ((chances.high - chances.low) * int(sums[-1]))
-    return found * unit * _HALF
+    coins, words = random_words(generator, 2 * len(steps)).reshape(2, -1)
+    coins = (coins % np.uint64(_PARTS)).astype(np.int64)
+    excess = (chances.high - chances.low) * int(sums[-1])
+    return cells[chances.drawn(before + (coins < parts), words)] * (
+        WHOLE * HALF / excess
+    )
+
+
+def _share(epsilon: float, n_outputs: int) -> float:
+    """Return the epsilon of each output, rounded down."""
+    return epsilon if n_outputs == 1 else math.nextafter(epsilon / n_outputs, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Labels(Records):
-    """A table whose columns the inner estimator reads, and the targets of each output.
+    """A table with a list of targets; X is what the user passed."""
 
-    `target` has one column for each output: codes of classes, or steps from the middle
-    of the bounds.
-    """
-
-    #: For each output the classes, or the bounds.
+    #: For each output its classes, or its bounds.
     spaces: tuple = ()
     #: Further arguments of `fit` of the inner estimator.
     routed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -185,77 +184,53 @@ class _Labels(Records):
 
 @dataclasses.dataclass(frozen=True)
 class _Randomise:
-    """The method: randomise the target once, and fit the inner estimator."""
+    """The method; ``fit(records, mechanism)`` makes its one release."""
 
-    fit: Callable[[_Labels, list[np.ndarray]], Any]
+    fit: Callable[[_Labels, Mechanism], Any]
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing."""
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
-        """Plan one release, of all outputs together."""
+        """Plan one pure release, of all outputs together."""
         sizes = {"noise_std": (), "clip_norm": 0.0, "sensitivity": 0.0}
-        event = Event(
-            label="targets", pure_epsilon=budget.epsilon, **sizes, **budget.facts
-        )
-        return Plan(events=(event,))
+        facts = {"pure_epsilon": budget.epsilon, **sizes, **budget.facts}
+        return Plan(events=(Event(label="targets", **facts),))
 
-    def run(
-        self,
-        records: _Labels,
-        prepared: None,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: Any,
-    ) -> Any:
-        """Randomise each output with its share of epsilon."""
-        epsilon = mechanism.event("targets").pure_epsilon
-        n_outputs = records.target.shape[1]
-        if n_outputs > 1:  # rounded down
-            epsilon = math.nextafter(epsilon / n_outputs, 0.0)
-        shape = records.target.shape
-        generator = mechanism.streams.private("targets", "targets", shape)
-        found = []
-        for target, space in zip(records.target.T, records.spaces, strict=True):
-            if records.public.classes is None:
-                found.append(randomised(target, epsilon, generator))
-            else:
-                chances = Windows(epsilon, len(space), 1)
-                words = random_words(generator, len(target))
-                found.append(chances.drawn(target, words))
-        return self.fit(records, found)
+    def run(self, records, prepared, plan, mechanism: Mechanism, on_step) -> Any:
+        """Randomise the target, and fit the inner estimator."""
+        return self.fit(records, mechanism)
 
 
 def _outputs(y: Any) -> list:
     """Return the columns of y; an entry of a list decides no type of another one."""
-    shape = getattr(y, "shape", None)
-    if isinstance(y, list | tuple):
-        with contextlib.suppress(ValueError):
+    shape, listed = getattr(y, "shape", ()), isinstance(y, list | tuple)
+    if listed:
+        with contextlib.suppress(ValueError):  # of rows of different lengths
             shape = np.array(y, dtype=object).shape
-    if shape is None or len(shape) != 2 or shape[1] <= 1:
+    if len(shape) != 2 or shape[1] <= 1:
         return [y]
-    if isinstance(y, list | tuple):
+    if listed:
         return [[row[j] for row in y] for j in range(shape[1])]
     return [raw_column(y, j) if is_frame(y) else y[:, j] for j in range(shape[1])]
 
 
 def _inner_has(name: str) -> Callable[[Any], bool]:
-    def has(model: Any) -> bool:
-        return hasattr(getattr(model, "estimator_", model.estimator), name)
-
-    return has
+    return lambda model: hasattr(getattr(model, "estimator_", model.estimator), name)
 
 
 class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
-    """What the two meta-estimators share."""
+    """What the two meta-estimators share.
 
-    # The guarantee is pure, and labels are replaced.
+    A subclass has the name of its declaration (`_declares`), the space of an output
+    (`_space`), and its random target (`_drawn`).
+    """
+
     delta, neighboring_relation = 0.0, "replace_one"
     _released = ("estimator_",)
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         return tags
 
@@ -267,7 +242,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
 
     @with_callbacks
     @guarded_fit
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(self, X, y=None, sample_weight=None, **fit_params):
         """Charge the ledger, randomise y once, and fit the inner estimator.
 
         Parameters
@@ -275,13 +250,13 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         X : array-like of shape (n_samples, n_features)
             Public; passed on as it is.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            The private target. Labels outside `classes` become the first class, and
-            numbers are clipped to `target_bounds`; missing numbers become 0, clipped.
+            The private target. Labels outside `classes` become the first class.
+            Numbers are clipped to `target_bounds`, and missing ones are 0, clipped.
         sample_weight : array-like of shape (n_samples,), default=None
             Public weights, for the inner estimator.
         **fit_params : dict
-            Further arguments for the inner estimator. They are not protected, so they
-            must not hold private values.
+            Further public arguments for the inner estimator; not protected. `groups`
+            are refused, because a row is protected, and not a person.
 
         Returns
         -------
@@ -289,22 +264,19 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
 
         Raises
         ------
-        ValueError
-            For bad parameters, types and shapes. Nothing is charged. An error of the
-            inner estimator itself comes after the charge, which stays.
+        ValueError, TypeError
+            For bad parameters, arguments, types and shapes. Nothing is charged. An
+            error of the inner estimator comes after the charge, which stays.
         PrivacyBudgetError
             If the ledger's limit would be exceeded. Nothing is charged or trained.
-        TypeError
-            If `groups` are passed: a row is protected, and not a person with several
-            rows.
         """
         return self._fit(X, y, sample_weight=sample_weight, **fit_params)
 
     @guarded_fit
     def plan(self, X, y=None, sample_weight=None, **fit_params) -> FitPlan:
-        """Return the release and its cost, without charging it; parameters as of `fit`.
+        """Return the release and cost of a fit, without charging it.
 
-        y is only read for its classes, if `classes` are not declared.
+        Parameters are those of `fit`. y is read only if `classes` are not declared.
         """
         return self._plan(X, y, sample_weight=sample_weight, **fit_params)
 
@@ -328,62 +300,51 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             expected = "a number from 0.001 to 50, or inf"
             checks.number("epsilon", self.epsilon, expected, 1e-3, 50)
         check_random_state(self.random_state)
-        kind = "classifier" if self._target == "labels" else "regressor"
+        labels = self._target == "labels"
         fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
-        if not fits or is_classifier(self.estimator) != (self._target == "labels"):
+        if not fits or is_classifier(self.estimator) != labels:
             raise ValueError(
-                f"estimator={checks.shown(self.estimator)} must be a {kind} of "
-                "scikit-learn, such as the RandomForest of that kind."
+                f"estimator={checks.shown(self.estimator)} must be a "
+                f"{'classifier' if labels else 'regressor'} of scikit-learn: pass an "
+                "object."
             )
         if OPEN.get() is not None:
             raise ValueError(
-                f"{type(self).__name__} makes one release, which a checkpoint cannot "
-                "repeat: fit outside of checkpoint."
+                f"{type(self).__name__} cannot start again: fit outside of checkpoint."
             )
 
     def _on_records(
         self, use: Callable[[Records], Any], X: Any, y: Any, **how: Any
     ) -> Any:
         planning = how.pop("planning", False)
-        declared = Declaration.of(self, y)
+        declared, columns = Declaration.of(self, y), _outputs(y)
         self._check_parameters(declared)
         if is_dask(X) or is_dask(y):
+            raise ValueError("X and y must be in memory: pass X.compute().")
+        n_rows, n_outputs, read = _num_samples(X), len(columns), []
+        given = getattr(declared, self._declares)
+        if n_outputs == 1 or given is None or np.shape(given) == (2,):
+            given = [given] * n_outputs
+        if not isinstance(given, list | tuple) or len(given) != n_outputs:
             raise ValueError(
-                f"{type(self).__name__} needs tables in memory: pass X.compute() and "
-                "y.compute()."
+                f"{self._declares}={checks.shown(given)} must be a list with an entry "
+                f"for each of the {n_outputs} columns of y."
             )
-        n_rows, read = _num_samples(X), []
-        columns = _outputs(y)
-        for one in self._spaces(declared, len(columns)):
-            reader = Reader(dataclasses.replace(declared, **one))
-            given = reader.checked_target(self, columns[len(read)], n_rows, planning)
-            read.append(reader.target(self, given, n_rows))
-        facts = {**read[0][2]}
-        spaces = tuple(self._space(one[2]) for one in read)
-        if all("classes" in one[2] for one in read):
-            sources = {one[2]["classes_source"] for one in read}
-            facts["classes_source"] = min(sources)  # "data" if any set was read
-            target = np.column_stack([one[0] for one in read])
-        else:
-            steps = [
-                np.rint((one[0] - low) / ((high - low) * TARGET_STEP)) - _HALF
-                if math.isfinite(high)
-                else one[0]
-                for one, (low, high) in zip(read, spaces, strict=True)
-            ]
-            target = np.column_stack(steps)
-            target = target.astype(np.int64) if declared.is_private else target
-        own = routed = {n: value for n, value in how.items() if value is not None}
-        if own and get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", **own).estimator.fit
-        # Raises TypeError for unknown arguments, before the charge.
+        for column, own in zip(columns, given, strict=True):
+            reader = Reader(dataclasses.replace(declared, **{self._declares: own}))
+            column = reader.checked_target(self, column, n_rows, planning)
+            read.append(reader.target(self, column, n_rows))
+        targets, _, facts = zip(*read, strict=True)
+        own = {name: value for name, value in how.items() if value is not None}
+        routes = own and get_config()["enable_metadata_routing"]
+        routed = process_routing(self, "fit", **own).estimator.fit if routes else own
+        # Unknown arguments are refused here, before the charge.
         inspect.signature(self.estimator.fit).bind(X, y, **routed)
-        n_features, named = 1, {}
-        with contextlib.suppress(TypeError):  # such as a list of texts
-            n_features = _num_features(X)
-            named["n_features_in_"] = n_features
-        names = _get_feature_names(X)
-        named |= {} if names is None else {"feature_names_in_": names}
+        n_features, named, names = 1, {}, _get_feature_names(X)
+        with contextlib.suppress(TypeError):  # a list of texts has no columns
+            named["n_features_in_"] = n_features = _num_features(X)
+        if names is not None:
+            named["feature_names_in_"] = names
         public = PublicRecords(
             mask=np.ones(n_features, dtype=bool),
             input_scaler=InputScaler(feature_bound=math.inf),
@@ -392,38 +353,33 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             target_name=declared.target_name,
             is_weighted="sample_weight" in own,
             reader=Reader(declared, columns=named),
-            _table=X,
-            **facts,
+            **facts[0],
         )
-        return use(_Labels(X, target, public, spaces=spaces, routed=routed))
-
-    def _spaces(self, declared: Declaration, n_outputs: int) -> list[dict[str, Any]]:
-        """Return the declaration of each output's classes or bounds."""
-        name = "classes" if self._target == "labels" else "target_bounds"
-        given = getattr(declared, name)
-        if n_outputs == 1 or given is None:
-            return [{name: given}] * n_outputs
-        if name == "target_bounds" and np.shape(given) == (2,):
-            return [{name: given}] * n_outputs
-        if len(given) != n_outputs or any(isinstance(one, str) for one in given):
-            raise ValueError(
-                f"{name}={checks.shown(given)} must have an entry for each of the "
-                f"{n_outputs} columns of y."
-            )
-        return [{name: one} for one in given]
+        spaces = tuple(map(self._space, facts))
+        return use(_Labels(X, [*targets], public, spaces=spaces, routed=routed))
 
     def _method(self, public: PublicRecords, budget: Budget) -> _Randomise:
         return _Randomise(self._fit_inner)
 
     def _without_privacy(self, records: _Labels) -> Any:
-        return self._fit_inner(records, [*records.target.T])
+        return self._fit_inner(records, None)
 
-    def _fit_inner(self, records: _Labels, found: list[np.ndarray]) -> dict[str, Any]:
-        y = [self._told(*pair) for pair in zip(found, records.spaces, strict=True)]
-        y = y[0] if len(y) == 1 else np.column_stack(y)
+    def _fit_inner(self, records: _Labels, mechanism: Mechanism | None) -> Any:
+        """Return the inner estimator, fitted to a random target, and the spaces."""
+        n_outputs, epsilon, generator = len(records.target), math.inf, None
+        if mechanism is not None:
+            epsilon = _share(mechanism.event("targets").pure_epsilon, n_outputs)
+            shape = records.public.n_records, n_outputs
+            generator = mechanism.streams.private("targets", "targets", shape)
+        pairs = zip(records.target, records.spaces, strict=True)
+        y = [self._drawn(*pair, epsilon, generator) for pair in pairs]
+        y = y[0] if n_outputs == 1 else np.column_stack(y)
         with users_state():
             fitted = clone(self.estimator).fit(records.X, y, **records.routed)
-        return {"estimator_": fitted, "spaces": records.spaces}
+        return fitted, records.spaces
+
+    def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
+        return {"estimator_": found[0]}
 
     def _assumed(self, declared: Declaration) -> tuple:
         clipped = (TARGET_CLIPPED,) * (self._target == "numbers")
@@ -434,32 +390,30 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
 class LabelDPClassifier(ClassifierMixin, _LabelDP):
     """Any classifier with private labels and public columns, by randomised response.
 
-    Each label is kept with a chance that epsilon determines, and otherwise becomes
+    Each label is kept with a chance that follows from epsilon, and otherwise becomes
     another one, all with equal chances. The inner estimator is fitted to these labels,
-    and its probabilities are corrected for the chances. The guarantee is pure
-    epsilon-DP, and everything that the inner estimator does is covered, such as a grid
-    search. The privacy unit is a row. See :ref:`any-estimator` for when to use it.
+    and its probabilities are corrected for the chances. All that it does is covered,
+    such as a grid search. :ref:`any-estimator` says when to use it.
 
     Parameters
     ----------
     estimator : classifier of scikit-learn
-        A clone of it is fitted. `predict_proba` needs that of the estimator.
+        A clone of it is fitted.
     epsilon : float, default=1.0
-        The privacy budget of a row, from 0.001 to 50; infinity means no privacy. With
-        several outputs it is divided equally.
+        The privacy budget of a row, from 0.001 to 50; infinity means no privacy.
+        Several outputs have equal shares.
     classes : sequence, default=None
-        All labels, public; with several outputs, one sequence for each. None takes the
+        All labels, public; for several outputs, a list of sequences. None takes the
         labels found in y, which the report states as an assumption.
     ledger : PrivacyLedger or path, default=None
         The ledger that is charged, once for each fit.
     random_state : int, default=None
-        None takes the randomness of the operating system. An int is for experiments: it
-        voids the guarantee.
+        None takes the randomness of the operating system. An int voids the guarantee.
 
     Attributes
     ----------
     estimator_ : classifier
-        The fitted inner estimator; its own probabilities are not corrected.
+        The inner estimator; its own probabilities are not corrected.
     classes_ : ndarray of shape (n_classes,), or list of ndarray
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -468,8 +422,8 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     Notes
     -----
     **Guarantees.** Pure epsilon-DP for the replacement of the label, or of all labels,
-    of one row. Columns, `sample_weight` and all other arguments of `fit` are public.
-    Chances are integers over ``2**64``, rounded towards more noise and checked
+    of one row: a person with several rows is protected less. Columns and all arguments
+    of `fit` except y are public. Chances are integers over ``2**64``, which are checked
     (:ref:`randomised-targets`). A search *around* this estimator charges every fit, and
     its scores use private labels and are not covered.
 
@@ -488,7 +442,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     (1000, 2)
     """
 
-    _target = "labels"
+    _target, _declares = "labels", "classes"
 
     def __init__(
         self, estimator, epsilon=1.0, *, classes=None, ledger=None, random_state=None
@@ -504,18 +458,20 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         return facts["classes"]
 
     @staticmethod
-    def _told(codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    def _drawn(codes, classes, epsilon: float, generator: Any) -> np.ndarray:
+        if generator is not None:
+            words = random_words(generator, len(codes))
+            codes = Windows(epsilon, len(classes), 1).drawn(codes, words)
         return classes[codes]
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
-        spaces = found["spaces"]
-        classes = spaces[0] if len(spaces) == 1 else [*spaces]
-        return {"estimator_": found["estimator_"], "classes_": classes}
+        classes = found[1][0] if len(found[1]) == 1 else [*found[1]]
+        return {**super()._attributes(public, found), "classes_": classes}
 
     def predict(self, X) -> np.ndarray:
         """Return the labels with the largest probabilities.
 
-        Without probabilities, they are those that the inner estimator predicts.
+        Without probabilities they are the predictions of the inner estimator.
 
         Parameters
         ----------
@@ -547,27 +503,22 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
-            With several outputs, a list with one array for each.
+            For several outputs, a list of arrays.
         """
         check_is_fitted(self)
-        given = self.estimator_.predict_proba(X)
+        given, seen = self.estimator_.predict_proba(X), self.estimator_.classes_
         if not isinstance(self.classes_, list):
-            return self._corrected(given, self.classes_, self.estimator_.classes_)
-        each = zip(given, self.classes_, self.estimator_.classes_, strict=True)
-        return [self._corrected(*one) for one in each]
+            return self._corrected(given, seen, self.classes_)
+        each = zip(given, seen, self.classes_, strict=True)
+        return [self._corrected(*one, len(self.classes_)) for one in each]
 
-    def _corrected(
-        self, given: np.ndarray, classes: np.ndarray, seen: np.ndarray
-    ) -> np.ndarray:
-        noisy = np.zeros((len(given), len(classes)))
-        noisy[:, encode_any(np.asarray(seen), classes).codes] = given
-        if (epsilon := self.privacy_.target_epsilon) == math.inf:
-            return noisy
-        if isinstance(self.classes_, list):
-            epsilon = math.nextafter(epsilon / len(self.classes_), 0.0)
-        chances = Windows(epsilon, len(classes), 1)
-        kept = (chances.high - chances.low) / WHOLE  # 1 - K f
-        found = np.clip((noisy - chances.low / WHOLE) / kept, 0.0, 1.0)
+    def _corrected(self, given, seen, classes, n_outputs: int = 1) -> np.ndarray:
+        found = np.zeros((len(given), len(classes)))
+        found[:, encode_any(np.asarray(seen), classes).codes] = given
+        if math.isfinite(epsilon := self.privacy_.target_epsilon):
+            chances = Windows(_share(epsilon, n_outputs), len(classes), 1)
+            kept = (chances.high - chances.low) / WHOLE
+            found = np.clip((found - chances.low / WHOLE) / kept, 0.0, 1.0)
         return found / found.sum(axis=1, keepdims=True)
 
 
@@ -575,32 +526,28 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
     """Any regressor with a private target and public columns.
 
     Each number of the target is clipped to its bounds and replaced by a random one,
-    whose expectation is the clipped number. The inner estimator is fitted to these. The
-    guarantee is pure epsilon-DP, and everything that the inner estimator does is
-    covered, such as a grid search. The privacy unit is a row. See :ref:`any-estimator`
-    for when to use it.
+    whose expectation is the clipped number. The inner estimator is fitted to these. All
+    that it does is covered, such as a grid search. :ref:`any-estimator` says when to
+    use it.
 
     Parameters
     ----------
     estimator : regressor of scikit-learn
         A clone of it is fitted.
     epsilon : float, default=1.0
-        The privacy budget of a row, from 0.001 to 50; infinity means no privacy. With
-        several outputs it is divided equally.
+        The privacy budget of a row, from 0.001 to 50; infinity means no privacy.
+        Several outputs have equal shares.
     target_bounds : tuple (low, high), default=None
-        Public bounds of the target, in its units, to which values are clipped. With
-        several outputs, a pair for all or a list of pairs. Required if epsilon is
-        finite.
+        Public bounds of the target; for several outputs, a pair for all or a list of
+        pairs. Required if epsilon is finite.
     ledger : PrivacyLedger or path, default=None
         The ledger that is charged, once for each fit.
     random_state : int, default=None
-        None takes the randomness of the operating system. An int is for experiments: it
-        voids the guarantee.
+        None takes the randomness of the operating system. An int voids the guarantee.
 
     Attributes
     ----------
     estimator_ : regressor
-        The fitted inner estimator.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
     privacy_ : PrivacyReport
@@ -608,10 +555,8 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
     Notes
     -----
     **Guarantees.** Pure epsilon-DP for the replacement of the target, or of all
-    targets, of one row. Columns, `sample_weight` and all other arguments of `fit` are
-    public. Chances are integers over ``2**64``, rounded towards more noise and checked
-    (:ref:`randomised-targets`). A search *around* this estimator charges every fit, and
-    its scores use private targets and are not covered.
+    targets, of one row; otherwise as `LabelDPClassifier`. Random numbers are unbiased
+    up to a relative 1e-8 of the bounds, and lie outside of the bounds, too.
 
     Examples
     --------
@@ -625,7 +570,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
     0.0
     """
 
-    _target = "numbers"
+    _target, _declares = "numbers", "target_bounds"
 
     def __init__(
         self,
@@ -647,11 +592,9 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
         return facts["target_map"].low, facts["target_map"].high
 
     @staticmethod
-    def _told(steps: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
-        low, high = bounds
-        if math.isinf(high):  # without privacy
-            return steps
-        return low + (high - low) / 2 + steps * ((high - low) * TARGET_STEP)
-
-    def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
-        return {"estimator_": found["estimator_"]}
+    def _drawn(y, bounds, epsilon: float, generator: Any) -> np.ndarray:
+        if generator is None:
+            return y
+        low, step = bounds[0], (bounds[1] - bounds[0]) * TARGET_STEP
+        steps = np.rint((y - low) / step).astype(np.int64) - HALF
+        return low + (HALF + randomised(steps, epsilon, generator)) * step
