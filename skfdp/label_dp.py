@@ -173,20 +173,10 @@ def _share(epsilon: float, n_outputs: int) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Labels(Records):
-    """A table with a list of targets; X is what the user passed."""
-
-    #: For each output its classes, or its bounds.
-    spaces: tuple = ()
-    #: Further arguments of `fit` of the inner estimator.
-    routed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
 class _Randomise:
     """The method; ``fit(records, mechanism)`` makes its one release."""
 
-    fit: Callable[[_Labels, Mechanism], Any]
+    fit: Callable[[Records, Mechanism], Any]
 
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Learn nothing."""
@@ -215,10 +205,6 @@ def _outputs(y: Any) -> list:
     return [raw_column(y, j) if is_frame(y) else y[:, j] for j in range(shape[1])]
 
 
-def _inner_has(name: str) -> Callable[[Any], bool]:
-    return lambda model: hasattr(getattr(model, "estimator_", model.estimator), name)
-
-
 class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
     """What the two meta-estimators share.
 
@@ -228,6 +214,10 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
 
     delta, neighboring_relation = 0.0, "replace_one"
     _released = ("estimator_",)
+
+    @property
+    def _inner(self) -> Any:
+        return getattr(self, "estimator_", self.estimator)
 
     def __sklearn_tags__(self):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -323,9 +313,12 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             raise ValueError("X and y must be in memory: pass X.compute().")
         n_rows, n_outputs, read = _num_samples(X), len(columns), []
         given = getattr(declared, self._declares)
-        if n_outputs == 1 or given is None or np.shape(given) == (2,):
+        nested = isinstance(given, list | tuple | np.ndarray) and any(
+            map(np.ndim, given)
+        )
+        if n_outputs == 1 or not nested:
             given = [given] * n_outputs
-        if not isinstance(given, list | tuple) or len(given) != n_outputs:
+        if len(given) != n_outputs:
             raise ValueError(
                 f"{self._declares}={checks.shown(given)} must be a list with an entry "
                 f"for each of the {n_outputs} columns of y."
@@ -338,8 +331,11 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         own = {name: value for name, value in how.items() if value is not None}
         routes = own and get_config()["enable_metadata_routing"]
         routed = process_routing(self, "fit", **own).estimator.fit if routes else own
-        # Unknown arguments are refused here, before the charge.
-        inspect.signature(self.estimator.fit).bind(X, y, **routed)
+        # Unknown arguments and bad parameters are refused here, before the charge.
+        inner = clone(self.estimator)
+        inspect.signature(inner.fit).bind(X, y, **routed)
+        if hasattr(inner, "_parameter_constraints"):
+            inner._validate_params()
         n_features, named, names = 1, {}, _get_feature_names(X)
         with contextlib.suppress(TypeError):  # a list of texts has no columns
             named["n_features_in_"] = n_features = _num_features(X)
@@ -355,28 +351,32 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             reader=Reader(declared, columns=named),
             **facts[0],
         )
-        spaces = tuple(map(self._space, facts))
-        return use(_Labels(X, [*targets], public, spaces=spaces, routed=routed))
+        pairs = [*zip(targets, map(self._space, facts), strict=True)]
+        return use(Records((inner, X, routed), pairs, public))
 
     def _method(self, public: PublicRecords, budget: Budget) -> _Randomise:
         return _Randomise(self._fit_inner)
 
-    def _without_privacy(self, records: _Labels) -> Any:
+    def _without_privacy(self, records: Records) -> Any:
         return self._fit_inner(records, None)
 
-    def _fit_inner(self, records: _Labels, mechanism: Mechanism | None) -> Any:
-        """Return the inner estimator, fitted to a random target, and the spaces."""
+    def _fit_inner(self, records: Records, mechanism: Mechanism | None) -> Any:
+        """Return the inner estimator, fitted to a random target, and the spaces.
+
+        X of the records is the inner estimator with its X and further arguments, and
+        their target has a pair for each output: its values, and its classes or bounds.
+        """
         n_outputs, epsilon, generator = len(records.target), math.inf, None
         if mechanism is not None:
             epsilon = _share(mechanism.event("targets").pure_epsilon, n_outputs)
             shape = records.public.n_records, n_outputs
             generator = mechanism.streams.private("targets", "targets", shape)
-        pairs = zip(records.target, records.spaces, strict=True)
-        y = [self._drawn(*pair, epsilon, generator) for pair in pairs]
+        y = [self._drawn(*pair, epsilon, generator) for pair in records.target]
         y = y[0] if n_outputs == 1 else np.column_stack(y)
+        inner, X, routed = records.X
         with users_state():
-            fitted = clone(self.estimator).fit(records.X, y, **records.routed)
-        return fitted, records.spaces
+            inner.fit(X, y, **routed)
+        return inner, [space for _, space in records.target]
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
         return {"estimator_": found[0]}
@@ -403,8 +403,8 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         The privacy budget of a row, from 0.001 to 50; infinity means no privacy.
         Several outputs have equal shares.
     classes : sequence, default=None
-        All labels, public; for several outputs, a list of sequences. None takes the
-        labels found in y, which the report states as an assumption.
+        All labels, public; for several outputs, one for all or a list of sequences.
+        None takes the labels found in y, which the report states as an assumption.
     ledger : PrivacyLedger or path, default=None
         The ledger that is charged, once for each fit.
     random_state : int, default=None
@@ -465,7 +465,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         return classes[codes]
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
-        classes = found[1][0] if len(found[1]) == 1 else [*found[1]]
+        classes = found[1][0] if len(found[1]) == 1 else found[1]
         return {**super()._attributes(public, found), "classes_": classes}
 
     def predict(self, X) -> np.ndarray:
@@ -489,7 +489,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         pairs = zip(self.classes_, found, strict=True)
         return np.column_stack([known[one.argmax(axis=1)] for known, one in pairs])
 
-    @available_if(_inner_has("predict_proba"))
+    @available_if(lambda self: hasattr(self._inner, "predict_proba"))
     def predict_proba(self, X) -> np.ndarray | list[np.ndarray]:
         """Return the probabilities of the labels before they were randomised.
 

@@ -9,6 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld import PLDAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
@@ -284,6 +286,12 @@ def test_events_compose_with_all_others():
     assert Event.from_dict(one.to_dict()) == one
     assert "pure_epsilon" not in noisy.to_dict()
     assert Event.from_dict(noisy.to_dict()) == noisy
+    twice, relation = (
+        dataclasses.replace(one, n_steps=2),
+        NeighboringRelation.REPLACE_ONE,
+    )
+    theirs = PLDAccountant(relation).compose(twice.to_dp_accounting(relation))
+    assert theirs.get_epsilon(1e-5) == pytest.approx(2.0, abs=1e-3)
     with pytest.raises(ValueError, match="pure releases"):
         audit_mechanism([one])
     for change in ({"noise_std": (1.0,)}, {"clip_norm": 1.0}, {"sampling_rate": 0.5}):
@@ -325,11 +333,12 @@ def test_several_outputs_share_epsilon(monkeypatch):
     monkeypatch.setattr(label_dp, "Windows", lambda *a: asked.append(a) or Windows(*a))
     both = np.c_[X[:, 0] > 0.5, X[:, 1] > 0.5].astype(int)
     forest = RandomForestClassifier(10, min_samples_leaf=50)
-    for y, classes in ((both, None), (both.tolist(), [[0, 1]] * 2)):
+    for y, classes in ((both, None), (both.tolist(), [[0, 1], [0, 1, 2]])):
         model = LabelDPClassifier(forest, 16.0, classes=classes).fit(X, y)
         assert model.privacy_.epsilon == 16.0
         assert (model.predict(X) == both).mean() > 0.9
-        assert [one.shape for one in model.predict_proba(X)] == [(900, 2)] * 2
+        sizes = [2, 2] if classes is None else [2, 3]
+        assert [one.shape[1] for one in model.predict_proba(X)] == sizes
     assert len(asked) == 12 and all(8 - 1e-12 < one[0] < 8 for one in asked)
     trees = RandomForestRegressor(10, min_samples_leaf=50)
     for bounds in ((0, 1), [(0, 1), (0, 2)]):
@@ -381,6 +390,7 @@ def test_cloning_pickling_routing_and_a_seed():
         ({"epsilon": 0.0}, "epsilon"),
         ({"estimator": LinearRegression()}, "must be a classifier of scikit-learn"),
         ({"estimator": LogisticRegression}, "must be a classifier"),
+        ({"estimator": LogisticRegression(C=-1)}, "The 'C' parameter of"),
         ({"classes": ["yes"]}, "at least two labels"),
         ({"random_state": "x"}, "random_state"),
     ],
