@@ -471,7 +471,8 @@ class Event:
         The PLD accountant computes the curve itself, up to discretisation. If the noise
         has standard deviation ``std``, the noise multiplier is ``std / sensitivity``
         for accountants under "add_or_remove_one" and "replace_special", and ``2 * std /
-        sensitivity`` for accountants under "replace_one".
+        sensitivity`` for accountants under "replace_one". Pure releases are written as
+        binary randomised response, which accountants under "add_or_remove_one" refuse.
 
         Examples
         --------
@@ -512,10 +513,9 @@ class Event:
         if self.pure_epsilon:
             # Binary randomised response dominates every pure release.
             share = 2 * float(expit(-self.pure_epsilon))
-            pure = dp_event.RandomizedResponseDpEvent(share, 2)
-            if self.n_steps == 1:
-                return pure
-            return dp_event.SelfComposedDpEvent(pure, self.n_steps)
+            # Not a self-composition, whose count the PLD accountant drops here.
+            one = dp_event.RandomizedResponseDpEvent(share, 2)
+            return joined([one] * self.n_steps)
         # The accountant computes the sensitivity from a bound of the norms of vectors.
         # From the bound `radius` it computes the sensitivity of this event.
         radius = self.sensitivity / 2 if replaces else self.sensitivity

@@ -134,7 +134,7 @@ def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
 
 
 def _gap(
-    steps: _Steps, full_batch_mu: float, spread: float | None, pure: _Pure
+    steps: _Steps, full_batch_mu: float, spread: float | None, pure: _Pure = ()
 ) -> float:
     """Return the gap between grid values of the discretised privacy loss.
 

@@ -1,11 +1,14 @@
 """Estimators on randomised targets: chances, draws, one charge, and what is refused."""
 
 import dataclasses
+import json
 import math
 import pickle
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -255,6 +258,8 @@ def test_the_statement():
         "Chances are integers",
     ):
         assert part in text
+    schema = Path(skfdp.__file__).with_name("privacy") / "report.schema.json"
+    jsonschema.validate(model.privacy_.to_dict(), json.loads(schema.read_text()))
     assert "clipped" not in text and "Gaussian" not in text
     whole = make_pipeline(StandardScaler(), model).fit(TABLE, Y)
     assert report(whole).epsilon == 3.0
@@ -286,10 +291,8 @@ def test_events_compose_with_all_others():
     assert Event.from_dict(one.to_dict()) == one
     assert "pure_epsilon" not in noisy.to_dict()
     assert Event.from_dict(noisy.to_dict()) == noisy
-    twice, relation = (
-        dataclasses.replace(one, n_steps=2),
-        NeighboringRelation.REPLACE_ONE,
-    )
+    twice = dataclasses.replace(one, n_steps=2)
+    relation = NeighboringRelation.REPLACE_ONE
     theirs = PLDAccountant(relation).compose(twice.to_dp_accounting(relation))
     assert theirs.get_epsilon(1e-5) == pytest.approx(2.0, abs=1e-3)
     with pytest.raises(ValueError, match="pure releases"):
