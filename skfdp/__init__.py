@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skfdp.data.encoder import DeclaredEncoder
     from skfdp.data.sources import open_table
     from skfdp.data.validation import UtilityWarning
+    from skfdp.label_dp import LabelDPClassifier, LabelDPRegressor
     from skfdp.linear_model import (
         DPSGDFClassifier,
         DPSGDFRegressor,
@@ -35,6 +36,8 @@ _HOMES = {
     "FeatureDPLogisticRegression": "skfdp.linear_model",
     "FeatureDPMLPClassifier": "skfdp.neural_network",
     "FeatureDPRegressor": "skfdp.linear_model",
+    "LabelDPClassifier": "skfdp.label_dp",
+    "LabelDPRegressor": "skfdp.label_dp",
     "PrivacyBudgetError": "skfdp.privacy",
     "PrivacyLedger": "skfdp.privacy",
     "PrivacyWarning": "skfdp.privacy",
@@ -56,6 +59,8 @@ __all__ = [
     "FeatureDPLogisticRegression",
     "FeatureDPMLPClassifier",
     "FeatureDPRegressor",
+    "LabelDPClassifier",
+    "LabelDPRegressor",
     "PrivacyBudgetError",
     "PrivacyLedger",
     "PrivacyWarning",

@@ -238,15 +238,15 @@ _UNDECLARED = {
 }
 
 
-def digest_of(model: Any) -> str:
+def digest_of(model: Any) -> str | None:
     """Return the SHA-256 of the released numbers of a model; see `PrivacyReport`."""
-    found = hashlib.sha256()
+    found, empty = hashlib.sha256(), hashlib.sha256().digest()
     for name in model._released:
         value = getattr(model, name, None)
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, float | np.floating | np.ndarray):
                 found.update(np.asarray(part, dtype="<f8").tobytes())
-    return found.hexdigest()
+    return None if found.digest() == empty else found.hexdigest()
 
 
 class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):

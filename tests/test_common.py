@@ -6,6 +6,7 @@ import pytest
 import sklearn
 from packaging.version import Version
 from sklearn.base import is_regressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.estimator_checks import (
     check_class_weight_classifiers,
     check_classifiers_train,
@@ -18,6 +19,8 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
+    LabelDPClassifier,
+    LabelDPRegressor,
     PrivateCenteringTransformer,
 )
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
@@ -31,6 +34,8 @@ INSTANCES = [
     DPSGDFRegressor(target_bounds=(-9, 9)),
     FeatureDPRegressor(target_bounds=(-9, 9)),
     FeatureDPMLPClassifier(float("inf"), hidden_layer_sizes=(10,)),
+    LabelDPClassifier(LogisticRegression(), 30.0),
+    LabelDPRegressor(LinearRegression(), 30.0, target_bounds=(-9, 9)),
 ]
 # Other values of the parameters, of the same classes.
 MORE_INSTANCES = [
@@ -50,7 +55,7 @@ MORE_INSTANCES = [
 ]
 
 
-WEIGHTED = (*CLASSIFIERS, DPSGDFRegressor, FeatureDPRegressor)
+WEIGHTED = (*CLASSIFIERS, DPSGDFRegressor, FeatureDPRegressor, LabelDPRegressor)
 NOT_REPEATED = (
     "k rows are k records, each of which the noise hides; one row of weight k is one "
     "record that counts k times, and has more noise; passes at epsilon=inf, and up to "
@@ -67,6 +72,8 @@ def expected_failures(estimator):
         # No value of a private target decides whether there is a fit.
         why = "a private target may be NaN or infinite"
         return found | {"check_supervised_y_no_nan": why}
+    if isinstance(estimator, LabelDPClassifier):
+        return {"check_complex_data": "complex labels, which come first, have no order"}
     if isinstance(estimator, PrivateCenteringTransformer) and estimator.public_features:
         return {"check_estimators_nan_inf": "the first column is private: may be NaN"}
     if isinstance(estimator, FeatureDPMLPClassifier) and OLDER:

@@ -43,7 +43,10 @@ def test_every_case_estimator_and_label_is_in_the_file(golden):
     assert [*golden["cases"]] == [*BY_NAME]
     public = {name: getattr(skfdp, name) for name in skfdp.__all__}
     assert {case["estimator"] for case in CASES} == {
-        n for n, one in public.items() if hasattr(one, "fit") and hasattr(one, "plan")
+        n
+        for n, one in public.items()
+        # What draws no noise for sums is tested in estimators/test_label_dp.py.
+        if hasattr(one, "fit") and hasattr(one, "plan") and "LabelDP" not in n
     }
     drawn = {
         stream.split("#")[0]

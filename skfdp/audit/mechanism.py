@@ -627,6 +627,11 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
             f"plan={plan!r} has no events to audit, because its fit is not private: "
             "pass the plan of a fit with finite epsilon."
         )
+    if any(event.pure_epsilon for event in events):
+        raise ValueError(
+            f"plan={plan!r} has pure releases, whose chances a fit checks exactly: "
+            "pass a plan of Gaussian releases."
+        )
     labels = ", ".join(dict.fromkeys(event.label for event in events))
     subject = getattr(plan, "subject", labels)
     delta = getattr(plan, "delta", getattr(plan, "target_delta", _DELTA))

@@ -5,8 +5,8 @@ Guarantees
 * Full-batch Gaussian releases compose exactly to mu-Gaussian-DP with
   ``mu**2 = sum (sensitivity / noise_std)**2`` (Dong, Roth and Su 2022), whose
   (epsilon, delta) curve has a closed form (Balle and Wang 2018).
-* Poisson-sampled releases are composed numerically, as pessimistic privacy loss
-  distributions.
+* Poisson-sampled releases and pure releases are composed numerically, as pessimistic
+  privacy loss distributions.
 * Equal events are counted each time: ``compose([event] * k)`` composes k events.
 """
 
@@ -299,8 +299,9 @@ def _compose(
         )
     mus = [event.mu for event in events]
     full_batch = math.fsum([mu**2 for mu in mus if mu is not None])
-    sampled = [event for event, mu in zip(events, mus, strict=True) if mu is None]
-    if not sampled and (accountant == "auto" or full_batch == 0):
+    sampled = [event for event in events if event.sampling_rate < 1]
+    pure = [(one.pure_epsilon, one.n_steps) for one in events if one.pure_epsilon]
+    if not sampled and not pure and (accountant == "auto" or full_batch == 0):
         return GaussianCurve(math.sqrt(full_batch))
 
     from skfdp.privacy import pld  # loads dp_accounting only if it is needed
@@ -319,7 +320,7 @@ def _compose(
         for std, count in event.grouped_stds
     ]
     with tails():
-        return PLDCurve(*pld.compose(steps, math.sqrt(full_batch), spread))
+        return PLDCurve(*pld.compose(steps, math.sqrt(full_batch), spread, pure))
 
 
 # The guarantee of several events together: their relation, privacy unit and public set.
@@ -529,11 +530,24 @@ class Cost:
     accountant: str
 
 
+def is_pure(events: Iterable[Event]) -> bool:
+    """Whether all releases have pure epsilon-DP, or there are none."""
+    return all(event.pure_epsilon for event in events)
+
+
 @functools.lru_cache(maxsize=256)
 def cost(events: tuple[Event, ...], delta: float) -> Cost:
-    """Return epsilon and mu of the exact composition of all events, at one delta."""
+    """Return epsilon and mu of the exact composition of all events, at one delta.
+
+    Delta may be 0 if all releases are pure: then their epsilons add up.
+    """
+    total = math.inf
+    if is_pure(events):
+        total = math.fsum(one.pure_epsilon * one.n_steps for one in events)
+    if delta == 0:
+        return Cost(total, None, "sum of the epsilons of pure releases")
     curve = compose(_merged(events))
-    return Cost(curve.epsilon(delta), curve.mu, curve.accountant)
+    return Cost(min(total, curve.epsilon(delta)), curve.mu, curve.accountant)
 
 
 def detection_rate(events: tuple[Event, ...], false_alarms: float) -> float:

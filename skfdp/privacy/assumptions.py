@@ -77,6 +77,11 @@ LABEL = _enforced(
     "Every column is public, so that a replaced label changes a sum by at most the "
     "difference of the residuals of two labels, times the longest row.",
 )
+RANDOMISED = _enforced(
+    "target_randomised",
+    "Every private target is replaced at random, with chances that are checked in "
+    "exact integers, before anything is computed from it.",
+)
 BALANCED = _enforced(
     "class_weight_from_releases",
     "class_weight='balanced' corrects the intercept by released or public class "
@@ -194,8 +199,8 @@ _SAME_PERSONS = Assumption(
 # Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
 _BUDGETS = Assumption(
     "budgets_fixed",
-    "With Poisson batches: the budget of no fit was chosen by looking at the results "
-    "of earlier ones.",
+    "With Poisson batches or pure releases: the budget of no fit was chosen by looking "
+    "at the results of earlier ones.",
 )
 LIMIT_COUNTS = Assumption(
     "limit_counts",
@@ -266,18 +271,20 @@ def implied_assumptions(
     if not events:
         return
     persons, disclosed = events[0].unit == "person", False
-    sampled = read = False
+    sampled = read = gaussian = False
     for event in events:
         disclosed |= bool(event.public_features or event.public_target)
         sampled |= event.sampling_rate < 1
         read |= event.classes_source == "data"
+        gaussian |= not event.pure_epsilon
     yield _PERSONS if persons else _ONE_RECORD
     yield _EVERY_USE
     if disclosed:
         yield _DISCLOSED
     if not events[0].relation.counts_are_public:
         yield _NOMINAL
-    yield CLIPPED_PERSONS if persons else CLIPPED
+    if gaussian:
+        yield CLIPPED_PERSONS if persons else CLIPPED
     yield dataclasses.replace(_SECRET, enforced=not seeded)
     if sampled:
         yield BATCHES_OF_PERSONS if persons else BATCHES

@@ -257,6 +257,10 @@ class FitPlan:
         if exceeds_advice(self.delta, self.n_records):
             lines.append(f"  {delta_text(self.delta, self.n_records, first.unit)}")
         for event in self.events:
+            if event.pure_epsilon:
+                pure = f"pure epsilon {event.pure_epsilon:.4g}"
+                lines.append(f"  {event.label} x {event.n_steps}: {pure}")
+                continue
             stds = [std for std, _ in event.grouped_stds]
             most = f" to {max(stds):.4g}" if len(stds) > 1 else ""
             lines.append(

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+from scipy.special import expit
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
@@ -175,6 +176,7 @@ def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float
 UNITS = ("record", "person")
 #: Possible entries of `Event.unnamed`.
 UNNAMED = ("columns", "target")
+_ZERO = functools.partial(checks.number, expected="0 for a pure release", low=0, high=0)
 _POSITIVE_STD = functools.partial(checks.positive, "an entry of noise_std")
 
 # Sensitivities are products of float64 factors. A relative difference up to this size
@@ -245,11 +247,14 @@ def delta_text(delta: float, n: int, unit: str | None) -> str:
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:
-    """Gaussian releases of sums of bounded contributions.
+    """Gaussian releases of sums of bounded contributions, or pure releases.
 
     Each of the ``n_steps`` :term:`releases <release>` is ``sum of clipped contributions
     of a batch + N(0, noise_std[t]**2 I)``. Each record is in the batch independently
     with probability ``sampling_rate`` (Poisson sampling); 1 means the full batch.
+
+    An event with `pure_epsilon` is of ``n_steps`` releases with pure epsilon-DP, such
+    as randomised response, whatever their mechanism.
 
     Parameters
     ----------
@@ -292,6 +297,9 @@ class Event:
     unit : {"record", "person"}, default="record"
         The privacy unit. Neighbours differ in the private part of one record, or in
         the private parts of all records of one person.
+    pure_epsilon : float, default=0.0
+        The epsilon of each of the pure releases. `noise_std` is then ``()``, and
+        `clip_norm` and `sensitivity` are 0. 0 means Gaussian releases.
 
     Raises
     ------
@@ -315,6 +323,7 @@ class Event:
     target_name: str | None = None
     unnamed: tuple[str, ...] = ()
     unit: str = "record"
+    pure_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
         relation = self.relation
@@ -333,11 +342,17 @@ class Event:
                 raise ValueError(
                     "target_name='' must be a name, or None if the target has no name."
                 )
+        expected = "a finite number of at least 0"
+        pure = checks.number(
+            "pure_epsilon", self.pure_epsilon, expected, 0, closed="left"
+        )
+        size = _ZERO if pure else checks.positive
         values: dict[str, Any] = {
             "label": checks.text("label", self.label),
             "noise_std": tuple(map(_POSITIVE_STD, stds)),
-            "clip_norm": checks.positive("clip_norm", self.clip_norm),
-            "sensitivity": checks.positive("sensitivity", self.sensitivity),
+            "clip_norm": size("clip_norm", self.clip_norm),
+            "sensitivity": size("sensitivity", self.sensitivity),
+            "pure_epsilon": pure,
             "n_steps": checks.count("n_steps", self.n_steps),
             "sampling_rate": checks.number(
                 "sampling_rate",
@@ -354,10 +369,12 @@ class Event:
         }
         checks.choice("classes_source", self.classes_source, _CLASSES_SOURCES)
         checks.choice("unit", self.unit, UNITS)
-        if len(values["noise_std"]) not in (1, values["n_steps"]):
+        counts = (0,) if pure else (1, values["n_steps"])
+        if len(values["noise_std"]) not in counts or (pure and self.sampling_rate < 1):
             raise ValueError(
                 f"noise_std has {len(values['noise_std'])} entries, expected 1 or "
-                f"n_steps={values['n_steps']} (at least 1)."
+                f"n_steps={values['n_steps']} (at least 1); a pure release has none, "
+                "and full batches."
             )
         # Complete `unnamed` from the other fields.
         if {*map(type, values["public_features"])} - {str}:
@@ -367,7 +384,8 @@ class Event:
         values["unnamed"] = tuple(sorted(unnamed, key=UNNAMED.index))
         vars(self).update(values)
         # Each field is valid by itself; now check the fields against each other.
-        least, clip, moved = min(self.noise_std), self.clip_norm, self.sensitivity
+        least = min(self.noise_std, default=1.0)
+        clip, moved = self.clip_norm, self.sensitivity
         if relation.replaces and moved > 2 * clip * (1 + _ROUNDING):
             raise ValueError(
                 f"sensitivity={moved!r} exceeds 2 * clip_norm={2 * clip!r}, the "
@@ -386,7 +404,7 @@ class Event:
             )
         decay = check_decay(self.noise_decay, least, self.n_steps)
         vars(self)["noise_decay"] = decay
-        if decay and (self.sampling_rate < 1 or len(self.noise_std) > 1):
+        if decay and (self.sampling_rate < 1 or len(self.noise_std) != 1):
             raise ValueError(
                 f"noise_decay={decay!r} needs the full batch and one noise_std, got "
                 f"sampling_rate={self.sampling_rate!r} and {len(self.noise_std)} "
@@ -413,8 +431,8 @@ class Event:
 
     @property
     def mu(self) -> float | None:
-        """Exact Gaussian-DP parameter; None if batches are Poisson-sampled."""
-        if self.sampling_rate < 1:
+        """Exact Gaussian-DP parameter; None for Poisson batches and pure releases."""
+        if self.sampling_rate < 1 or self.pure_epsilon:
             return None
         if self.noise_decay:
             first = self.noise_std[0]
@@ -453,7 +471,8 @@ class Event:
         The PLD accountant computes the curve itself, up to discretisation. If the noise
         has standard deviation ``std``, the noise multiplier is ``std / sensitivity``
         for accountants under "add_or_remove_one" and "replace_special", and ``2 * std /
-        sensitivity`` for accountants under "replace_one".
+        sensitivity`` for accountants under "replace_one". Pure releases are written as
+        binary randomised response, which accountants under "add_or_remove_one" refuse.
 
         Examples
         --------
@@ -491,6 +510,12 @@ class Event:
                     f"and clip_norm={self.clip_norm!r}",
                     "its accountants always assume the sensitivity 2 * clip_norm",
                 )
+        if self.pure_epsilon:
+            # Binary randomised response dominates every pure release.
+            share = 2 * float(expit(-self.pure_epsilon))
+            # Not a self-composition, whose count the PLD accountant drops here.
+            one = dp_event.RandomizedResponseDpEvent(share, 2)
+            return joined([one] * self.n_steps)
         # The accountant computes the sensitivity from a bound of the norms of vectors.
         # From the bound `radius` it computes the sensitivity of this event.
         radius = self.sensitivity / 2 if replaces else self.sensitivity
@@ -506,8 +531,8 @@ class Event:
 
     @property
     def step_stds(self) -> np.ndarray:
-        """Standard deviation of the noise of each step, shape (n_steps,)."""
-        if len(self.noise_std) > 1:
+        """Standard deviation of the noise of each step; empty for pure releases."""
+        if len(self.noise_std) != 1:
             return np.array(self.noise_std)
         return step_stds(self.noise_std[0], self.n_steps, self.noise_decay)
 
@@ -540,10 +565,15 @@ class Event:
         return {name: getattr(self, name) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event as JSON-able values, losslessly."""
+        """Return the event as JSON-able values, losslessly.
+
+        Gaussian events have no entry `pure_epsilon`, so that versions without pure
+        releases can read them.
+        """
         return {
             name: [*value] if isinstance(value, tuple) else value
             for name, value in vars(self).items()
+            if name != "pure_epsilon" or value
         }
 
     @classmethod
@@ -553,6 +583,8 @@ class Event:
         Unknown fields are refused, because a field of a newer version could make the
         release cost more.
         """
+        if isinstance(values, Mapping):
+            values = {"pure_epsilon": 0.0, **values}
         return cls(**checks.fields(cls, values))
 
 

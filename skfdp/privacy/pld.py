@@ -31,12 +31,13 @@ from typing import Any
 
 import numpy as np
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from skfdp.privacy.events import Relation
 
 # ((noise, sensitivity, sampling rate, relation), count), in units of the clip norm.
 _Steps = Sequence[tuple[tuple[float, float, float, str], int]]
+_Pure = Sequence[tuple[float, int]]  # (epsilon, count)
 # Gap between neighbouring values of the discretised privacy loss, if mu of the
 # composition is about 1 or less. For a larger mu a wider gap is enough.
 _FINEST_GAP = 1e-4
@@ -63,9 +64,12 @@ _LARGEST_LOSS = 700.0
 # Tails may underflow. If a bound of a tail overflows, infinity is a valid bound.
 @np.errstate(over="ignore", under="ignore")
 def compose(
-    steps: _Steps, full_batch_mu: float, spread: float | None = None
+    steps: _Steps,
+    full_batch_mu: float,
+    spread: float | None = None,
+    pure: _Pure = (),
 ) -> tuple[list[Any], float, str]:
-    """Compose Poisson-sampled steps and a mu-GDP mechanism.
+    """Compose Poisson-sampled steps, a mu-GDP mechanism and pure mechanisms.
 
     Parameters
     ----------
@@ -77,6 +81,8 @@ def compose(
         Width of the interval that holds nearly all composed privacy losses, if it is
         known. A known width allows a finer grid of losses. None means a bound computed
         from the steps.
+    pure : sequence, default=()
+        Pairs ``(epsilon, count)`` of mechanisms with pure epsilon-DP.
 
     Returns
     -------
@@ -92,14 +98,14 @@ def compose(
     # because batches of a smaller rate can be sampled from batches of a larger rate. At
     # the least rate a step costs less than the error of the Fourier transforms.
     steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
-    n_steps = sum(count for _, count in steps)
-    gap = _gap(steps, full_batch_mu, spread)
+    n_steps = sum(count for _, count in (*steps, *pure))
+    gap = _gap(steps, full_batch_mu, spread, pure)
     if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
         raise ValueError(
-            f"{n_steps} Poisson-sampled steps, composed with the other releases, have "
-            "too little noise or are too many for a privacy loss distribution: add "
-            "noise, take fewer steps, or use full batches only, which have a closed "
-            "form."
+            f"{n_steps} Poisson-sampled or pure releases, composed with the others, "
+            "have too little noise or are too many for a privacy loss distribution: "
+            "add noise, take fewer steps, or use full batches only, which have a "
+            "closed form."
         )
     total = [privacy_loss_distribution.identity(gap)]
     if full_batch_mu > 0:
@@ -107,6 +113,8 @@ def compose(
     for key, count in steps:
         step = _poisson_step(*key, gap)
         total = _composed(total, [one.self_compose(int(count)) for one in step])
+    for epsilon, count in pure:
+        total = _composed(total, [_pure(epsilon, gap).self_compose(int(count))])
     return (
         total,
         _ROUNDING * (1 + n_steps),
@@ -128,7 +136,9 @@ def _composed(total: Sequence[Any], part: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
+def _gap(
+    steps: _Steps, full_batch_mu: float, spread: float | None, pure: _Pure = ()
+) -> float:
     """Return the gap between grid values of the discretised privacy loss.
 
     Rounding the losses of T steps to the grid changes their sum by about sqrt(T) gaps.
@@ -140,15 +150,17 @@ def _gap(steps: _Steps, full_batch_mu: float, spread: float | None) -> float:
     for (noise, sensitivity, q, _), count in steps:
         growth = min(50.0, (sensitivity / noise) ** 2)
         square += q * q * count * math.expm1(growth)
+    # The mean of the loss is mu**2 / 2.
+    square += math.fsum(2 * count * e * math.tanh(e / 2) for e, count in pure)
     mu = max(math.sqrt(square), 1e-12)
-    n_steps = 1 + sum(count for _, count in steps)
+    n_steps = 1 + sum(count for _, count in (*steps, *pure))
     coarse = _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(mu + 1e-9))))
     if spread is not None:
         coarse = _FINEST_GAP
     gap = max(_NARROWEST_GAP, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
     # The grid covers about 20 standard deviations of the composed loss, but not more
     # than all finite losses.
-    tops = [(_top(*key[:3]), count) for key, count in steps]
+    tops = [*((_top(*key[:3]), count) for key, count in steps), *pure]
     whole = 2 * math.fsum(top * count for top, count in tops) + 20 * full_batch_mu
     spread = min(20 * mu, whole, math.inf if spread is None else spread)
     least = spread / _TOTAL_POINTS, full_batch_mu**2 / _GAUSSIAN_POINTS
@@ -184,9 +196,7 @@ def _poisson_step(
         up = hockey_stick(epsilons, noise, sensitivity, q)
         # Rounding may raise a tail value by 1e-16, but a privacy curve cannot increase.
         up = np.minimum.accumulate(np.clip(up, 0.0, 1.0))
-        # The symmetrised curve, by the formula in the docstring of this module.
-        down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
-        return (_pmf(gap, -n_up, np.concatenate([down[::-1], up])),)
+        return (_symmetrised(gap, epsilons, up),)
     # If the record is removed, the loss is at least log(1 - q). The grid begins there,
     # or later: at the loss of an output `_TAIL_STDS` standard deviations below 0.
     # Smaller losses are rare, and are rounded up to the first grid value.
@@ -197,6 +207,26 @@ def _poisson_step(
         _pmf(gap, -n_down, removal(epsilons, noise, q)),
         _pmf(gap, -n_up, addition(-epsilons[::-1], noise, q)),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _pure(epsilon: float, gap: float) -> Any:
+    """Return the loss distribution of binary randomised response.
+
+    Its curve dominates that of every mechanism with pure epsilon-DP, also in adaptive
+    compositions (Kairouz, Oh and Viswanath 2015, The composition theorem for
+    differential privacy, https://arxiv.org/abs/1311.0776).
+    """
+    epsilons = np.arange(max(1, math.ceil(epsilon / gap)) + 1) * gap
+    up = expit(epsilon) * -np.expm1(np.minimum(epsilons - epsilon, 0.0))
+    return _symmetrised(gap, epsilons, up)
+
+
+def _symmetrised(gap: float, epsilons: np.ndarray, up: np.ndarray) -> Any:
+    """Return the distribution of a symmetrised curve, from its part at epsilon >= 0."""
+    # The formula is in the docstring of this module.
+    down = -np.expm1(-epsilons[1:]) + np.exp(-epsilons[1:]) * up[1:]
+    return _pmf(gap, 1 - len(epsilons), np.concatenate([down[::-1], up]))
 
 
 def _pmf(gap: float, lowest: int, deltas: np.ndarray) -> Any:

@@ -27,7 +27,13 @@ from typing import Any
 
 from skfdp.addresses import public
 from skfdp.privacy import checks, report_html, report_text
-from skfdp.privacy.accounting import Disclosed, Guarantee, composed_guarantee, cost
+from skfdp.privacy.accounting import (
+    Disclosed,
+    Guarantee,
+    composed_guarantee,
+    cost,
+    is_pure,
+)
 from skfdp.privacy.assumptions import (
     ONE_STEP,
     Assumption,
@@ -66,7 +72,8 @@ class PrivacyReport:
     released : tuple of str
         The outputs that epsilon covers.
     epsilon, delta : float
-        The privacy spent; epsilon is infinite if anything ran without privacy.
+        The privacy spent; epsilon is infinite if anything ran without privacy. Delta is
+        0 if all releases are pure.
     target_epsilon : float or None
         The budget, None if unknown.
     neighboring_relation : str or None
@@ -197,7 +204,8 @@ class PrivacyReport:
             steps and assumptions are added to those of this report.
         """
         events, steps = tuple(events), tuple(steps)
-        check_budget(1.0, delta)
+        if delta != 0 or not is_pure(events):
+            check_delta(delta)
         nonprivate = not events if nonprivate is None else nonprivate
         seeded, named, target = bool(seeded), set(), False
         for event in events:
@@ -368,7 +376,6 @@ class PrivacyReport:
                 )
         steps = checks.items("steps", checks.fields(cls, given)["steps"], "a list")
         stated = checks.record(cls, given | {"steps": [*map(_named, steps)]})
-        check_delta(stated.delta)
         check_context(stated.context)
         return _rebuilt(stated)
 

@@ -134,6 +134,10 @@ NUMERICS = (
     "added, so that the low-order bits of floating-point numbers reveal nothing. "
     "Timing is outside the model."
 )
+NUMERICS_OF_PURE = (
+    "Chances are integers, whose ratios are checked exactly, and outcomes are drawn by "
+    "comparing integers."
+)
 #: Facts that the owner of the data may add to a report, and the largest number of
 #: characters of each.
 CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
@@ -561,13 +565,18 @@ def _mechanism(report: Report) -> Iterator[str]:
         yield f"Accountant: {report.accountant}."
     if report.events:
         yield f"Generator: {GENERATORS[report.seeded]}."
-        yield f"Numbers: {NUMERICS}"
+        gaussian = not all(event.pure_epsilon for event in report.events)
+        pure = any(event.pure_epsilon for event in report.events)
+        yield f"Numbers: {' '.join([NUMERICS] * gaussian + [NUMERICS_OF_PURE] * pure)}"
     versions = ", ".join(f"{name} {one}" for name, one in report.versions.items())
     yield f"Versions: {versions}."
 
 
 def event_text(event: Event) -> str:
     """Format one event on one line."""
+    if event.pure_epsilon:
+        pure = f"epsilon {number(event.pure_epsilon)}, delta 0"
+        return f"{event.label}: {event.n_steps} pure release(s), {pure}"
     # The standard deviations are sorted. The list is repeated, because unpacking into
     # `low` and `high` needs at least two items.
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2

@@ -381,7 +381,9 @@ def test_every_estimator_is_planned():
     public = {n: getattr(skfdp, n) for n in skfdp.__all__}
     fitted = {name for name, one in public.items() if hasattr(one, "fit")}
     fitted.remove("DeclaredEncoder")  # learns nothing, so that there is no plan
-    assert {name.split(":")[0] for name in SORTS} == fitted
+    planned = {name.split(":")[0] for name in SORTS}
+    # Plans of the others are one pure release: see test_label_dp.py.
+    assert planned | {"LabelDPClassifier", "LabelDPRegressor"} == fitted
     assert all(hasattr(public[name], "plan") for name in fitted)
 
 

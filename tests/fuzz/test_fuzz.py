@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.dummy import DummyRegressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -215,6 +215,7 @@ VALUES = {
         *(pd.Series([0, 1]), [0.5, 1.5], [1j, 2j], np.array(["2020"], dtype="M8[D]")),
         [b"a", b"b"],
     ),
+    "estimator": one_of(DummyClassifier(), DummyRegressor(), DummyClassifier),
     "hidden_layer_sizes": one_of((4,), (3, 2), (0,), 4, [4], (2.5,), ("a",)),
     "metrics": one_of(
         *(None, "accuracy", ("roc_auc", "log_loss"), "mean_squared_error", "nobody", 7),
@@ -506,9 +507,12 @@ def of_estimator(name):
     kind = getattr(skfdp, name)
     known = [name for name in ROWS if name in names_of(kind.fit)]
     told = often(st.just([]), st.sets(st.sampled_from(known))) if known else st.just([])
+    # Columns are public to them, so that other inner estimators may tell of X.
+    numbers = "target_bounds" in names_of(kind)
+    usual = {**SMALL, "estimator": DummyRegressor() if numbers else DummyClassifier()}
 
     def calls(draw):
-        given = draw(arguments(names_of(kind), SMALL))
+        given = draw(arguments(names_of(kind), usual))
         if given.get("schema") is not None:  # beside it nothing that it declares
             given = {k: v for k, v in given.items() if not k.endswith("bounds")}
         model, n = kind(**given), draw(often(st.just(30), one_of(60, 12, 3, 2, 1, 0)))
