@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -52,9 +53,9 @@ _OF_NUMBERS = (1e-4, 1e-3, 0.01, 10.0, 0.1, 1.0)
 # Up to `_MOST_NEWTON` weights Newton's method is faster than L-BFGS. From `_MANY_ROWS`
 # rows per weight on, a penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
-# Settings of boosted trees; candidates for the share of their margins.
+# Settings of boosted trees; shares of a mean of models are multiples of 1 / `_PARTS`.
 _TREES: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "max_iter": 60}
-_SHARES = np.linspace(0.0, 1.0, 11)
+_PARTS = 10
 # The last model that `_most_likely` chose, by the digest of its data, and the largest
 # size of its margins in bytes. The fits of a search, and repeated fits, often share
 # their public data.
@@ -362,9 +363,13 @@ def resolve_public_model(
         kind, own = PublicRegression, {"target_map": units}
         y = None if y is None else np.clip(y, units.low, units.high)
     if isinstance(spec, str):
-        intercept = _constant(public, y)
-        if intercept is not None:
-            own["linear"] = np.zeros((len(intercept), width)), intercept
+        if units is None:
+            constant = len(np.unique(y)) < len(classes)
+        else:
+            constant = units.log and not y.any()
+        if constant or not public.mask.any():
+            level = _level(public, y)
+            own["linear"] = np.zeros((len(level), width)), level
             return kind(estimator=None, share=0.0, prefitted=True, **own)
         smooth = public.encoding is not None and public.encoding.smoothing is not None
         boosts = spec == "boosting" or (spec == "auto" and smooth)
@@ -396,18 +401,13 @@ def resolve_public_model(
     return kind(estimator=spec, prefitted=prefitted, **own)
 
 
-def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray | None:
-    """Return the intercept if "auto" predicts a constant, else None."""
-    empty = not public.mask.any()
+def _level(public: PublicRecords, y: np.ndarray) -> np.ndarray:
+    """Return the margins of the class frequencies, or of the mean."""
     if public.target_map is not None:
-        log = public.target_map.log
-        if not empty and not (log and not y.any()):
-            return None
         mean = float(np.average(y, weights=public.shares))
+        log = public.target_map.log
         return np.array([math.log(max(mean, math.exp(FLOOR))) if log else mean])
     counts = np.bincount(y, public.shares, minlength=len(public.classes))
-    if not empty and (counts > 0).all():
-        return None
     logs = np.log((counts + 1) / (counts.sum() + len(counts)))
     return logs[1:] - logs[:1] if len(counts) == 2 else logs - logs.mean()
 
@@ -444,9 +444,9 @@ def _chosen(
 ) -> PublicModel | PublicRegression:
     """Fit linear models and boosted trees, and return their best mean.
 
-    The penalty of the linear model has the least out-of-fold loss. The margins of both
-    are then averaged with the weights of the least out-of-fold loss. The folds use
-    public data alone and cost no privacy.
+    The penalty of the linear model has the least out-of-fold loss. Then the margins of
+    both, and those of a constant, are averaged with the shares of the least
+    out-of-fold loss. The folds use public data alone and cost no privacy.
 
     `rows` are those of `PublicRecords.rows`, and `blocks` those of encoded rows. The
     linear model sees smooth terms of encoded rows, and trees see their `Positions`.
@@ -501,20 +501,24 @@ def _chosen(
     coef, intercept = _linear_weights(whole, public.classes, log)
     if blocks:
         whole, coef = None, smoothing.weights(coef)
-    share = 0.0
+    level, best, found, steps = _level(public, target), (1.0, 0.0), margins, []
     if boosts and folds is not None:
         trees, steps = _trees(units), [Positions(blocks)] if blocks else []
         found = out_of_fold(trees, steps[0].transform(rows) if steps else rows)
 
-        def mean(share: float) -> np.ndarray:
-            return (1 - share) * margins + share * found
+    def mean(parts: tuple[float, float]) -> np.ndarray:
+        return level + parts[0] * (margins - level) + parts[1] * (found - level)
 
-        share = float(min(_SHARES, key=lambda share: mean_loss(mean(share))))
-        margins = mean(share)
-        if share:
-            whole = make_pipeline(*steps, trees) if steps else trees
-    linear = (1 - share) * coef, (1 - share) * intercept
-    fitted = {"linear": linear, "share": share, "out_of_fold": margins}
+    if folds is not None and (blocks or boosts):
+        most = _PARTS if boosts else 0
+        tries = itertools.product(range(_PARTS + 1), range(most + 1))
+        pairs = [(a / _PARTS, b / _PARTS) for a, b in tries if a + b <= _PARTS]
+        best = min(pairs, key=lambda pair: mean_loss(mean(pair)))
+    if best[1]:
+        whole = make_pipeline(*steps, trees) if steps else trees
+    intercept = level + best[0] * (intercept - level) - best[1] * level
+    linear = best[0] * coef, intercept
+    fitted = {"linear": linear, "share": best[1], "out_of_fold": mean(best)}
     return kind(estimator=whole, **fitted, **own)
 
 

@@ -132,27 +132,13 @@ def test_several_classes_have_trees_until_there_are_many():
                 model.fit(X, labels)
 
 
-def test_the_mean_is_not_worse_than_its_parts_on_the_rows_that_chose_it(monkeypatch):
-    seen = {}
-    whole = public_model._chosen
-
-    def watched(public, *given):
-        seen["target"] = public.target
-        seen["mean"] = whole(public, *given).out_of_fold
-        for name, shares in (("trees", [1.0]), ("linear", [0.0])):
-            with monkeypatch.context() as one:
-                one.setattr(public_model, "_SHARES", shares)
-                seen[name] = whole(public, *given).out_of_fold
-        return whole(public, *given)
-
-    monkeypatch.setattr(public_model, "_chosen", watched)
-    public_model._LAST.clear()
-    classifier().fit(X, Y)
-    loss = public_model.LOSSES["log_loss"].value
-    found = {
-        n: loss(seen[n], seen["target"]).mean() for n in ("mean", "trees", "linear")
-    }
-    assert found["mean"] <= min(found["trees"], found["linear"])
+def test_columns_that_tell_nothing_leave_a_constant():
+    y = np.random.default_rng(0).integers(0, 2, N)
+    model = classifier(public="abcd"[:3], epsilon=1e-3).fit(X, y)
+    assert np.abs(model.decision_function(X)).max() < 0.4
+    rare = classifier(epsilon=1e-3).fit(X, y * (np.arange(N) % 5 == 0))
+    level = 1 / (1 + np.exp(-rare.decision_function(X)))
+    assert level.mean() == pytest.approx(y[::5].sum() / N, abs=0.02)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
