@@ -38,12 +38,12 @@ from skfdp.privacy.assumptions import (
     BALANCED,
     COUNTS_SEEN,
     KEY_UNREAD,
+    NO_LIMIT,
     ONE_STEP,
     ORDER_IS_PUBLIC,
     SAME_PARTITIONS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
-    of_limit,
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
@@ -407,8 +407,28 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         method, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
-        report = self._report(public, fit_plan, ledger, plan.n_steps)
-        context = self._begun(plan.n_steps)
+        report = PrivacyReport.from_events(
+            subject=fit_plan.subject,
+            events=fit_plan.events,
+            delta=fit_plan.delta,
+            target_epsilon=fit_plan.target_epsilon,
+            n_records=fit_plan.n_records,
+            feature_names=public.columns,
+            target_name=public.target_name,
+            released=self._released
+            + ("input_scaler_",) * public.declared.releases_bounds
+            + ("every intermediate step of the training",) * (plan.n_steps is not None),
+            assumptions=(
+                *fit_plan.assumptions,
+                *(ONE_STEP,) * self._may_be_a_step,
+                *(NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None),
+            ),
+            seeded=self._seeded,
+        )
+        subtasks = {} if plan.n_steps is None else {"max_subtasks": plan.n_steps}
+        with users_state():
+            context = self._init_callback_context(**subtasks)
+            context.call_on_fit_task_begin(estimator=self)
         key = OPEN.get() if private and noise.current() is None else None
         if key is not None:
             key.open(records, public.declared.parameters, fit_plan)
@@ -423,41 +443,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         on_step = self._on_step(context, public, report)
         found = method.run(records, prepared, plan, mechanism, on_step)
         return self._publish(context, self._attributes(public, found), public, report)
-
-    def _report(
-        self,
-        public: PublicRecords,
-        fit_plan: FitPlan,
-        ledger: PrivacyLedger | None,
-        n_steps: int | None = None,
-    ) -> PrivacyReport:
-        """Return the report of a fit; `n_steps` is None without a training loop."""
-        return PrivacyReport.from_events(
-            subject=fit_plan.subject,
-            events=fit_plan.events,
-            delta=fit_plan.delta,
-            target_epsilon=fit_plan.target_epsilon,
-            n_records=fit_plan.n_records,
-            feature_names=public.columns,
-            target_name=public.target_name,
-            released=self._released
-            + ("input_scaler_",) * public.declared.releases_bounds
-            + ("every intermediate step of the training",) * (n_steps is not None),
-            assumptions=(
-                *fit_plan.assumptions,
-                *(ONE_STEP,) * self._may_be_a_step,
-                *of_limit(ledger),
-            ),
-            seeded=self._seeded,
-        )
-
-    @users_state()
-    def _begun(self, n_steps: int | None = None) -> Any:
-        """Call the callbacks at the start of the fit, and return their context."""
-        subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
-        context = self._init_callback_context(**subtasks)
-        context.call_on_fit_task_begin(estimator=self)
-        return context
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from skfdp._version import __version__
 from skfdp.cli.output import CommandError, refusing
-from skfdp.privacy.events import RELATIONS, Relation, check_budget
+from skfdp.privacy.checks import count, number
+from skfdp.privacy.events import RELATIONS, Relation, check_delta
 from skfdp.privacy.report import check_context
 
 #: Name of the default command: the comparison on bundled data.
@@ -34,47 +35,25 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"skfdp: error: {message}\n")
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the options of one command, or exit with status 2."""
-    arguments = _parser().parse_args(argv)
-    arguments.command = arguments.command or BUNDLED
-    # What the command did, in sentences: written files, and charges to a ledger.
-    arguments.done, arguments.charged = [], list
-    return arguments
-
-
 def check_fit(arguments: argparse.Namespace) -> None:
     """Check the options of a fit, without reading the table."""
-    _check_positive("--epsilon", arguments.epsilon)
+    is_fit = arguments.command == "fit"
     with refusing(ValueError):
-        check_budget(arguments.epsilon, arguments.delta)
-    if arguments.repeats < 1:
-        raise CommandError(f"--repeats={arguments.repeats} must be at least 1.")
-    if arguments.seed is not None and arguments.seed < 0:
-        raise CommandError(f"--seed={arguments.seed} must not be negative.")
-    if arguments.command == "fit":
-        _check_evaluation(arguments)
+        for name in ("epsilon", "limit") if is_fit else ("epsilon",):
+            if (value := getattr(arguments, name)) is not None:
+                expected = "a positive, finite number up to 1e12, such as 1"
+                number(name, value, expected, 0, 1e12, closed="right")
+        check_delta(arguments.delta)
+        count("repeats", arguments.repeats)
+        count("seed", arguments.seed or 0, 0)
+        if not is_fit:
+            return
+        share = "strictly between 0 and 1"
+        number("test_size", arguments.test_size, share, 0, 1, closed="neither")
         pairs = [pair.partition("=") for pair in arguments.context]
-        with refusing(ValueError):
-            arguments.context = check_context({key: text for key, _, text in pairs})
-        path = arguments.model
-        if path is not None and path.suffix not in (".skops", ".joblib"):
-            raise CommandError(f"--model {path} must end in .skops or .joblib.")
-
-
-def _check_positive(option: str, value: float) -> None:
-    if not 0 < value <= 1e12:
-        raise CommandError(
-            f"{option}={value:g} must be a positive, finite number up to 1e12, "
-            "such as 1."
-        )
-
-
-def _check_evaluation(arguments: argparse.Namespace) -> None:
-    if arguments.limit is not None:
-        _check_positive("--limit", arguments.limit)
-        if arguments.ledger is None:
-            raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
+        arguments.context = check_context({key: text for key, _, text in pairs})
+    if arguments.limit is not None and arguments.ledger is None:
+        raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
     # With a ledger every use of the data must be charged, but the exact scores of a
     # comparison have no finite epsilon. Under add_or_remove_one the number of rows is
     # private, and the choice of held-out rows depends on this number.
@@ -87,15 +66,14 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
             "held-out rows are exact and no accounting covers them: leave one of the "
             "two out."
         )
-    if arguments.evaluate is None:
-        arguments.evaluate = not obstacle
-    if not 0 < arguments.test_size < 1:
-        raise CommandError(
-            f"--test-size={arguments.test_size} must be strictly between 0 and 1."
-        )
+    arguments.evaluate = not obstacle and arguments.evaluate in (None, True)
+    path = arguments.model
+    if path is not None and path.suffix not in (".skops", ".joblib"):
+        raise CommandError(f"--model {path} must end in .skops or .joblib.")
 
 
-def _parser() -> argparse.ArgumentParser:
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options of one command, or exit with status 2."""
     parser = _Parser(
         prog="skfdp",
         description="Differentially private models of tables where part of each record "
@@ -120,7 +98,11 @@ def _parser() -> argparse.ArgumentParser:
         ).add_argument
         options(add)
         _add_debug(add)
-    return parser
+    arguments = parser.parse_args(argv)
+    arguments.command = arguments.command or BUNDLED
+    # What the command did, in sentences: written files, and charges to a ledger.
+    arguments.done, arguments.charged = [], list
+    return arguments
 
 
 def _add_debug(add) -> None:
@@ -200,10 +182,6 @@ def _report(add) -> None:
     add("--html", metavar="FILE", type=Path, help="also write a web page")
 
 
-def _ledger(add) -> None:
-    add("file", metavar="FILE", help="the SQLite file of 'skfdp fit --ledger'")
-
-
 def _schema(add) -> None:
     add("file", metavar="TABLE", help="CSV with a line of names, .parquet or .arrow")
     add("--check", metavar="FILE", help="check the table against this schema instead")
@@ -254,5 +232,8 @@ _COMMANDS = {
     "predict": ("predict rows with a saved model", _predict),
     "score": ("score a saved model on rows whose target is known", _score),
     "report": ("print the statement of a report, a saved model or a ledger", _report),
-    "ledger": ("show limit, spent and remaining budget of a ledger", _ledger),
+    "ledger": (
+        "show limit, spent and remaining budget of a ledger",
+        lambda add: add("file", metavar="FILE", help="of 'skfdp fit --ledger'"),
+    ),
 }

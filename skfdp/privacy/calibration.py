@@ -25,8 +25,6 @@ from skfdp.privacy.events import Event, Relation, check_budget, inverse_squares
 # Largest fraction of epsilon that a plan may leave unspent. A finer search would take
 # too long.
 _TOLERANCE = 2e-4
-# Least noise of Poisson-sampled steps, relative to the sensitivity.
-_LEAST = 1 / 30
 
 
 @public("skfdp.privacy")
@@ -145,11 +143,13 @@ class PrivacyPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-able values, losslessly."""
-        return {
-            **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
-            "noise_multipliers": [float(value) for value in self.noise_multipliers],
-            "other_events": [event.to_dict() for event in self.other_events],
-        }
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        events = [event.to_dict() for event in self.other_events]
+        return (
+            values
+            | {"noise_multipliers": [*self.noise_multipliers]}
+            | {"other_events": events}
+        )
 
 
 def calibrate(
@@ -265,7 +265,7 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
         with tails():
             scale = factor / math.sqrt(float(np.logaddexp(0.0, log_growth)))
     if scaled(scale).curve.mu is None:  # otherwise the closed form gave the result
-        scale = _search(scaled, scale, epsilon, delta, factor * _LEAST)
+        scale = _search(scaled, scale, epsilon, delta, factor / 30)
     step = 1e-13
     while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:
         scale, step = scale * (1 + step), step * 2

@@ -24,18 +24,15 @@ import numpy as np
 
 #: Largest count, such as a number of steps. Squares and sums of counts stay finite.
 MOST = 2**53
-# Largest number of entries that a repr shows of a tuple.
-_SHOWN = 6
-# Packages whose functions may be on the call stack between a fit and the user's code.
-_BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the user's line that called the fit, not at a line of a library."""
     level, frame = 2, sys._getframe(1)
+    between = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
     while (
         frame.f_back is not None
-        and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in between
     ):
         level, frame = level + 1, frame.f_back
     with contextlib.suppress(AttributeError, ValueError):  # no or a closed stderr
@@ -245,10 +242,8 @@ def record(kind: Any, values: Any) -> Any:
     return kind(**{name: _read(name, one, kinds[name]) for name, one in given.items()})
 
 
-@functools.cache
-def _kinds(kind: Any) -> dict[str, Any]:
-    # `__module__` of a public class is not the module of its annotations.
-    return typing.get_type_hints(kind, kind.__init__.__globals__)
+# `__module__` of a public class is not the module of its annotations.
+_kinds = functools.cache(lambda k: typing.get_type_hints(k, k.__init__.__globals__))
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
@@ -293,8 +288,8 @@ def short_repr(value: Any) -> str:
     for field in dataclasses.fields(value):
         entry = getattr(value, field.name)
         text = repr(entry)
-        if isinstance(entry, tuple) and len(entry) > _SHOWN:
-            first = ", ".join(map(repr, entry[: _SHOWN - 1]))
+        if isinstance(entry, tuple) and len(entry) > 6:
+            first = ", ".join(map(repr, entry[:5]))
             text = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
         shown.append(f"{field.name}={text}")
     return f"{type(value).__qualname__}({', '.join(shown)})"

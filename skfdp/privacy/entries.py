@@ -154,6 +154,11 @@ def dumps(values: Any, indent: int | None = None) -> str:
     )
 
 
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dict in which infinite numbers are the string "inf", as in JSON."""
+    return {n: "inf" if value == math.inf else value for n, value in values.items()}
+
+
 def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
@@ -238,11 +243,9 @@ class FitPlan:
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
         names = ("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu")
-        values = {}
-        for name in (*names, "events", "assumptions", "schedule", "expected_gap"):
-            value = getattr(self, name)
-            values[name] = "inf" if value == math.inf else value
-        return json.loads(dumps(values))
+        names = (*names, "events", "assumptions", "schedule", "expected_gap")
+        found = {name: getattr(self, name) for name in names}
+        return json.loads(dumps(finite(found)))
 
     def __repr__(self) -> str:
         cost = f"Plan of {self.subject}: epsilon {self.epsilon:.6g}"
@@ -305,16 +308,16 @@ class SearchCheck:
 
     def __repr__(self) -> str:
         refits = self.n_fits > self.n_candidates * self.n_folds
-        text = (
-            f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
-            f"{' + 1 refit' if refits else ''}); "
-        )
-        if self.n_allowed is None:
-            return f"{text}how many the ledger allows is unknown: {self.reason}"
+        refit = ", not the refit" * (refits and not self.allows_refit)
+        found = f"the ledger allows {self.n_allowed}{refit}"
         if self.n_allowed == self.n_fits:
-            return f"{text}the ledger allows all of them"
-        no_model = refits and not self.allows_refit
-        return f"{text}the ledger allows {self.n_allowed}{', not the refit' * no_model}"
+            found = "the ledger allows all of them"
+        if self.n_allowed is None:
+            found = f"how many the ledger allows is unknown: {self.reason}"
+        return (
+            f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
+            f"{' + 1 refit' * refits}); {found}"
+        )
 
 
 def planned_search(
@@ -384,9 +387,9 @@ class _Planner:
 
     def fit(self, X: Any, y: Any = None, **of_rows: Any) -> _Planner:
         """Store the plan of this fit."""
-        names = self._estimator.get_params().items()
-        for ledger in [one for name, one in names if name.endswith("ledger")] or [None]:
-            self._check(ledger)
+        params = self._estimator.get_params()
+        for name in [name for name in params if name.endswith("ledger")] or [None]:
+            self._check(params.get(name))
         self._plans.append(_plan(self._estimator, X, y, of_rows))
         return self
 

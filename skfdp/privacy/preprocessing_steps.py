@@ -36,9 +36,6 @@ from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.assumptions import Assumption
 
-#: What a step can learn from, in addition to parameters, names, types and shapes.
-LEARNS = ("nothing", "public columns", "rows", "target")
-
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +58,8 @@ class StepDependence:
     reason: str
 
     def __post_init__(self) -> None:
-        checks.choice("learns", self.learns, LEARNS)
+        known = ("nothing", "public columns", "rows", "target")
+        checks.choice("learns", self.learns, known)
 
     @property
     def private(self) -> bool:
@@ -166,9 +164,9 @@ def _projection(step: Any) -> Dependence:
 
 def _frozen(step: Any) -> Dependence | None:
     found = dependence(step.estimator)
-    if found is None or found.learns != "nothing" or is_container(step.estimator):
-        return None  # its training rows are unknown
-    return found
+    free = found is not None and found.learns == "nothing"
+    # Otherwise its training rows are unknown.
+    return found if free and not is_container(step.estimator) else None
 
 
 def _hashing(step: Any) -> Dependence | None:
@@ -203,10 +201,8 @@ def _is_sparse(step: Any) -> bool:
     if step is None or isinstance(step, str):
         return False
     inner = [part for _, part in members(step)]
-    if is_class(step, "Pipeline"):
-        return _is_sparse(inner[-1]) if inner else False
-    if is_class(step, "FeatureUnion"):
-        return any(map(_is_sparse, inner))
+    if is_class(step, "Pipeline", "FeatureUnion"):
+        return any(map(_is_sparse, inner[-1:] if is_class(step, "Pipeline") else inner))
     if is_class(step, "KBinsDiscretizer"):
         return bool(step.encode == "onehot")
     if is_class(step, "MissingIndicator"):
@@ -224,11 +220,6 @@ def _is_sparse(step: Any) -> bool:
 # the step contains other steps, which have their own entries.
 
 _Rule = Dependence | Callable[[Any], Dependence | None]
-_EXTREMES = _rows("extremes of its columns")
-_QUANTILES = _rows("quantiles of its columns")
-_WORDS = _rows("which words or keys occur")
-_KEPT = _rows("some of the rows, which it stores")
-_SELECTED = _target("which columns are related to the target")
 
 #: Keys are names of scikit-learn classes. A rule returns None if the data dependence is
 #: unknown, for example because the step calls a user's function.
@@ -277,22 +268,27 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
     ),
     # Learn from the rows.
     "KBinsDiscretizer": ("named", _rows("extremes or quantiles of its columns")),
-    "MaxAbsScaler": ("named", _EXTREMES),
-    "MinMaxScaler": ("named", _EXTREMES),
+    **dict.fromkeys(
+        ["MaxAbsScaler", "MinMaxScaler"], ("named", _rows("extremes of its columns"))
+    ),
     "PowerTransformer": ("named", _rows("powers, means and variances")),
-    "QuantileTransformer": ("named", _QUANTILES),
-    "RobustScaler": ("named", _QUANTILES),
+    **dict.fromkeys(
+        ["QuantileTransformer", "RobustScaler"],
+        ("named", _rows("quantiles of its columns")),
+    ),
     "StandardScaler": ("named", _rows("means and variances")),
     "VarianceThreshold": ("named", _rows("which columns vary")),
-    "CountVectorizer": ("all", _WORDS),
-    "DictVectorizer": ("all", _WORDS),
-    "TfidfVectorizer": ("all", _WORDS),
+    **dict.fromkeys(
+        ["CountVectorizer", "DictVectorizer", "TfidfVectorizer"],
+        ("all", _rows("which words or keys occur")),
+    ),
     "IterativeImputer": ("all", _rows("a regression of each column on the others")),
-    "KNNImputer": ("all", _KEPT),
-    "Nystroem": ("all", _KEPT),
+    **dict.fromkeys(
+        ["KNNImputer", "Nystroem"], ("all", _rows("some of the rows, which it stores"))
+    ),
     "KernelCenterer": ("all", _rows("means and variances")),
     "FeatureAgglomeration": ("all", _rows("which columns are similar")),
-    "RandomTreesEmbedding": ("all", _EXTREMES),
+    "RandomTreesEmbedding": ("all", _rows("extremes of its columns")),
     **dict.fromkeys(
         [
             *("PCA", "IncrementalPCA", "KernelPCA", "SparsePCA", "MiniBatchSparsePCA"),
@@ -313,7 +309,7 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
             *("GenericUnivariateSelect", "SelectFromModel", "RFE", "RFECV"),
             "SequentialFeatureSelector",
         ],
-        ("named", _SELECTED),
+        ("named", _target("which columns are related to the target")),
     ),
     "TargetEncoder": ("named", _target("means of the target for each value")),
     "_ConstantPredictor": ("all", _target("that all rows have the same label")),
@@ -344,14 +340,13 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
     If the container is fitted, these are the fitted steps.
     """
     if is_class(container, "ColumnTransformer"):
-        fitted = getattr(container, "transformers_", None)
         rest = ("remainder", container.remainder, ())
-        listed = [*container.transformers, rest] if fitted is None else fitted
+        listed = [*container.transformers, rest]
+        listed = getattr(container, "transformers_", listed)
         yield from ((name, part) for name, part, _ in listed)
-    elif is_class(container, "FeatureUnion"):
-        yield from container.transformer_list
-    elif is_class(container, "Pipeline"):
-        yield from container.steps
+    elif is_container(container):
+        union = is_class(container, "FeatureUnion")
+        yield from container.transformer_list if union else container.steps
 
 
 def dependence(step: Any) -> Dependence | None:
