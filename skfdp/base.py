@@ -440,9 +440,25 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             charge = charge if private else ledger.charge_nonprivate
             receipts = (charge(label=fit_plan.subject),)
             report = dataclasses.replace(report, receipts=receipts)
-        on_step = self._on_step(context, public, report)
+        on_step = None
+        if getattr(self, "_skl_callbacks", None):
+            on_step = self._on_step(context, public, report)
         found = method.run(records, prepared, plan, mechanism, on_step)
-        return self._publish(context, self._attributes(public, found), public, report)
+        attributes = self._attributes(public, found)
+        for name in self._weights:
+            found = attributes[name]
+            parts = found if isinstance(found, list) else [found]
+            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
+                raise ValueError(
+                    "the fitted weights are not finite in the units of X: declare "
+                    "bounds of moderate size, or rescale the columns; the charge for "
+                    "this fit stays."
+                )
+        vars(self).update(attributes | public.reader.attributes)
+        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
+        with users_state():
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:
@@ -652,11 +668,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
         """Return a function that calls the callbacks after a step of the training.
 
-        The function returns whether a callback wants to stop the training. None: there
-        are no callbacks.
+        The function returns whether a callback wants to stop the training.
         """
-        if not getattr(self, "_skl_callbacks", None):
-            return None
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
@@ -676,27 +689,3 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         """Return the fitted attributes at the current step."""
         own = self._attributes(public, found())
         return {**own, **public.reader.attributes, "privacy_": report}
-
-    def _publish(
-        self,
-        context,
-        attributes: dict[str, Any],
-        public: PublicRecords,
-        report: PrivacyReport,
-    ):
-        """Set the fitted attributes, and call the callbacks at the end of the fit."""
-        for name in self._weights:
-            found = attributes[name]
-            parts = found if isinstance(found, list) else [found]
-            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
-                raise ValueError(
-                    "the fitted weights are not finite in the units of X: declare "
-                    "bounds of moderate size, or rescale the columns; the charge for "
-                    "this fit stays."
-                )
-        for name, value in (attributes | public.reader.attributes).items():
-            setattr(self, name, value)
-        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
-        with users_state():
-            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
-        return self

@@ -99,12 +99,9 @@ def _new_grid(n_panels: int, ax: Any) -> list[Any]:
         ) from None
     n_columns = min(3, n_panels)
     n_rows = -(-n_panels // n_columns)
+    size = 1.0 + 3.6 * n_columns, 0.6 + 2.7 * n_rows
     _, axes = plt.subplots(
-        n_rows,
-        n_columns,
-        squeeze=False,
-        figsize=(1.0 + 3.6 * n_columns, 0.6 + 2.7 * n_rows),
-        layout="constrained",
+        n_rows, n_columns, squeeze=False, figsize=size, layout="constrained"
     )
     for unused in axes.ravel()[n_panels:]:
         unused.remove()

@@ -553,9 +553,9 @@ def _score(
             f"{type(estimator).__name__}: pass the same ledger to the scorer, the "
             "estimator and each private step of a Pipeline."
         )
-    found = private_score(estimator, X, y, **given).values
+    found, asked = private_score(estimator, X, y, **given).values, given["metrics"]
     signed = {n: -v if n in SMALLER else v for n, v in found.items()}
-    return signed[given["metrics"]] if isinstance(given["metrics"], str) else signed
+    return signed[asked] if isinstance(asked, str) else signed
 
 
 @public("skfdp")

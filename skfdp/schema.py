@@ -896,10 +896,10 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     """Read the cells of a CSV file as text, in the format that the schema declares."""
     pandas = pandas_for()
     try:
-        with warnings.catch_warnings():
-            # index_col=False: surplus fields must not make the first column an
-            # index. pandas would drop these fields and warn: raise the warning.
-            warnings.simplefilter("error", pandas.errors.ParserWarning)
+        # index_col=False: surplus fields must not make the first column an index.
+        # pandas would drop these fields and warn: raise the warning.
+        surplus = pandas.errors.ParserWarning
+        with warnings.catch_warnings(action="error", category=surplus):
             usual = {
                 "sep": schema.delimiter,
                 "encoding": schema.encoding,

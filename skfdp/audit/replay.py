@@ -154,8 +154,6 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
         [np.nan, np.inf, -np.inf, 0.5, 1e308]
     ),
 }
-# Probability that only some rows of a person with several rows differ.
-_IN_PART = 0.3
 #: Kinds of changes that replace a text or a label by another value of its column.
 _KNOWN = ("another record's values", "values drawn anew")
 #: Replacements of cells in text columns, and in object columns; used in turn.
@@ -219,7 +217,7 @@ def neighbouring_tables(
         person = last if split.whole else int(rng.integers(last + 1))
         rows = own = np.flatnonzero(persons == person)
         name = f"all rows of person {person}" if own_persons else f"record {person}"
-        if len(own) > 1 and rng.random() < _IN_PART:
+        if len(own) > 1 and rng.random() < 0.3:  # only some rows differ
             size = int(rng.integers(1, len(own)))
             rows = np.sort(rng.choice(own, size, replace=False))
             name = f"some rows of person {person}"

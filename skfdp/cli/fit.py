@@ -259,8 +259,7 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
             return []  # scikit-learn would raise an error that quotes the label
         model = Ridge() if regression else LogisticRegression(max_iter=1000)
         pipeline = make_pipeline(one.schema.encoder(), StandardScaler(), model)
-        with warnings.catch_warnings():  # warnings may reveal data
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):  # warnings may reveal data
             return [pipeline.fit(one.X.iloc[exact], y)]
 
     def fits(one: Task, **options):

@@ -77,7 +77,17 @@ def check(arguments: argparse.Namespace) -> None:
             "and the values of public columns."
         )
         if arguments.private_counts:
-            _note_that_counts_are_seen(Path(arguments.check))
+            # Write into the schema file that somebody saw these counts.
+            path = Path(arguments.check)
+            with refusing(OSError):
+                text = path.read_text(encoding="utf-8")
+                if _SEEN not in text:
+                    # A setting stands before the first table.
+                    place, line = r"^\[", f"{_SEEN} = true\n["
+                    if path.suffix == ".json":
+                        place, line = r"\{", f'{{"{_SEEN}": true, '
+                    text = re.sub(place, line, text, count=1, flags=re.MULTILINE)
+                    path.write_text(text, encoding="utf-8")
             for line in _private_counts(declared, arguments.file, private):
                 say(line)
         elif private:
@@ -86,19 +96,6 @@ def check(arguments: argparse.Namespace) -> None:
                 "--private-counts counts those that cannot be read, for the owner's "
                 "eyes."
             )
-
-
-def _note_that_counts_are_seen(path: Path) -> None:
-    """Write into a schema file that somebody saw exact counts of private cells."""
-    with refusing(OSError):
-        text = path.read_text(encoding="utf-8")
-        if _SEEN not in text:
-            # A setting stands before the first table.
-            place, line = r"^\[", f"{_SEEN} = true\n["
-            if path.suffix == ".json":
-                place, line = r"\{", f'{{"{_SEEN}": true, '
-            changed = re.sub(place, line, text, count=1, flags=re.MULTILINE)
-            path.write_text(changed, encoding="utf-8")
 
 
 def _private_counts(

@@ -117,17 +117,17 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             "epsilon=inf must be finite here, because infinity does not bound mu: pass "
             "a finite number."
         )
-    if _delta(epsilon, 1e-12) > delta:
-        raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
-            "raise one of them."
-        )
     return _largest_mu(epsilon, delta)
 
 
 @functools.lru_cache(64)
 def _largest_mu(epsilon: float, delta: float) -> float:
     """Return the result of `gdp_mu`; cached, because a fit needs it several times."""
+    if _delta(epsilon, 1e-12) > delta:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
+            "raise one of them."
+        )
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2
@@ -436,7 +436,21 @@ def composed_guarantee(
     disclosed.sort(key=len)
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
-        _check_inside(own, everything, declared=public is not None)
+        outside = own - everything
+        if own and public is None:
+            counted = {name for name in own ^ everything if isinstance(name, int)}
+            outside |= (counted & own or own) if counted else counted
+        if outside:
+            whose, remedy = "the public set", "treat it as private"
+            whose += " of another release" * (public is None)
+            if Nameless.TARGET in outside:
+                remedy = "name it by target=, or treat it as private"
+            raise PrivacyBudgetError(
+                f"a fit discloses {set_text(outside)}, which is outside {whose} "
+                f"({set_text(everything)}): {remedy}, or declare the larger set before "
+                "the first fit, by PrivacyLedger(public=[...]). Each step of a "
+                "Pipeline counts as a fit."
+            )
     # A target without a name may be the same as the target of another fit, or as a
     # column that another fit discloses.
     for event in events if everything else ():
@@ -476,7 +490,7 @@ def check_events(
     found = checks.items(name, events, expected)
     # An event of a subclass could cost more than its fields say.
     if len(found) < least or {*map(type, found)} - {Event}:
-        raise ValueError(f"{name}={checks.brief(events)} must be {expected}.")
+        raise ValueError(f"{name}={checks.shown(events)} must be {expected}.")
     return found
 
 
@@ -484,27 +498,6 @@ def is_listed(values: Any) -> bool:
     """Whether values are a collection, and not a scalar or a string."""
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     return several and getattr(values, "shape", None) != ()  # NumPy's scalars
-
-
-def _check_inside(
-    own: frozenset[Disclosed], public: frozenset[Disclosed], *, declared: bool
-) -> None:
-    outside = own - public
-    if own and not declared:
-        counted = {name for name in own ^ public if isinstance(name, int)}
-        if counted:
-            outside |= counted & own or own
-    if not outside:
-        return
-    whose = "the public set" if declared else "the public set of another release"
-    remedy = "treat it as private"
-    if Nameless.TARGET in outside:
-        remedy = "name it by target=, or treat it as private"
-    raise PrivacyBudgetError(
-        f"a fit discloses {set_text(outside)}, which is outside {whose} "
-        f"({set_text(public)}): {remedy}, or declare the larger set before the first "
-        "fit, by PrivacyLedger(public=[...]). Each step of a Pipeline counts as a fit."
-    )
 
 
 # The epsilon of several events together.
@@ -546,12 +539,11 @@ def _fine_curve(events: tuple[Event, ...]) -> GaussianCurve | PLDCurve:
     """
     merged = _merged(events)
     found = _compose(merged, "auto")
-    if not isinstance(found, GaussianCurve):
-        found = _compose(merged, "pld")
-        # Nearly all privacy losses are between -2 and 2 times this epsilon.
-        spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
-        found = _compose(merged, "pld", spread)
-    return found
+    if isinstance(found, GaussianCurve):
+        return found
+    # Nearly all privacy losses are between -2 and 2 times this epsilon.
+    spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
+    return _compose(merged, "pld", spread)
 
 
 def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -565,17 +557,12 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     costs |= {"target_name": None, "unnamed": (), "classes_source": None}
     bare = [dataclasses.replace(event, **costs, seeded=False) for event in events]
     for event, count in collections.Counter(bare).items():
-        # Do not merge events with a decay: one schedule of twice the length does not
-        # cost the same as two.
+        # k events of n steps become one of k * n steps. Do not merge events with a
+        # decay: one schedule of twice the length does not cost the same as two.
+        n_steps, stds = event.n_steps * count, event.noise_std
+        stds = stds if len(stds) == 1 else stds * count
         if event.noise_decay:
             merged += [event] * count
-            continue
-        several = 1 if len(event.noise_std) == 1 else count
-        merged.append(
-            dataclasses.replace(  # k events of n steps become one of k * n steps
-                event,
-                n_steps=event.n_steps * count,
-                noise_std=event.noise_std * several,
-            )
-        )
+        else:
+            merged.append(dataclasses.replace(event, n_steps=n_steps, noise_std=stds))
     return tuple(merged)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+import itertools
 
 from skfdp.privacy.events import Event
 
@@ -230,19 +230,6 @@ def recognised(stated: Assumption) -> Assumption:
     return dataclasses.replace(ours, enforced=ours.enforced and stated.enforced)
 
 
-def distinct(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Return the assumptions without duplicates, keeping the first of each.
-
-    Assumptions of this module are duplicates if they have the same key. Other
-    assumptions are duplicates if they have the same key and the same text.
-    """
-    first: dict[tuple[str, str], Assumption] = {}
-    for one in found:
-        text = "" if one.key in KNOWN else one.text
-        first.setdefault((one.key, text), one)
-    return tuple(first.values())
-
-
 def unknown_assumption(step: str) -> Assumption:
     """Return the assumption about a Pipeline step that this package cannot check."""
     return Assumption(
@@ -271,7 +258,7 @@ def implied_assumptions(
         *(sampled and persons, sampled and not persons, read, several and disclosed),
         *(several and disclosed and nameless, several and persons, several and sampled),
     )
-    found = [one for one, is_so in zip(_IMPLIED, holds, strict=True) if is_so]
+    found = list(itertools.compress(_IMPLIED, holds))
     if seeded:
         secret = found.index(KNOWN["noise_secret"])
         found[secret] = dataclasses.replace(found[secret], enforced=False)

@@ -78,18 +78,18 @@ class PrivacyPlan:
         check_budget(self.target_epsilon, self.target_delta)
         checks.choice("accountant", self.accountant, ACCOUNTANTS)
         expected = "a tuple of finite positive numbers"
-        noise: Any = checks.items("noise_multipliers", self.noise_multipliers, expected)
-        noise = [checks.positive("an entry of noise_multipliers", one) for one in noise]
+        noise = checks.items("noise_multipliers", self.noise_multipliers, expected)
+        of_one = functools.partial(checks.positive, "an entry of noise_multipliers")
         vars(self).update(
             target_epsilon=float(self.target_epsilon),
             target_delta=float(self.target_delta),
             clip_norm=checks.positive("clip_norm", self.clip_norm),
-            noise_multipliers=tuple(noise),
+            noise_multipliers=tuple(map(of_one, noise)),
             other_events=check_events(self.other_events, "other_events"),
         )
-        event = self.event  # raises if another field is invalid
+        # Raises if another field is invalid.
         for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
-            vars(self)[name] = getattr(event, name)
+            vars(self)[name] = getattr(self.event, name)
 
     @property
     def noise_multiplier(self) -> float:
@@ -106,7 +106,7 @@ class PrivacyPlan:
         """Standard deviation of the noise of each step, shape (n_steps,)."""
         return self.event.step_stds
 
-    @property
+    @functools.cached_property
     def event(self) -> Event:
         """The event that describes this schedule alone, without `other_events`."""
         others = self.other_events

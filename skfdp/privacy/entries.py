@@ -97,7 +97,7 @@ class LedgerEntry:
             datetime.date.fromisoformat(self.date)
         except (TypeError, ValueError):
             raise ValueError(
-                f"date={checks.brief(self.date)} must be a day in ISO 8601, such as "
+                f"date={checks.shown(self.date)} must be a day in ISO 8601, such as "
                 "'2026-01-31'."
             ) from None
 
@@ -242,8 +242,10 @@ class FitPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
-        names = ("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu")
-        names = (*names, "events", "assumptions", "schedule", "expected_gap")
+        names = (
+            *("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu"),
+            *("events", "assumptions", "schedule", "expected_gap"),
+        )
         found = {name: getattr(self, name) for name in names}
         return json.loads(dumps(finite(found)))
 
@@ -348,7 +350,10 @@ def planned_search(
         **given
         | {
             "estimator": _Planner(given["estimator"], check, plans),
-            "scoring": _budget,
+            # By epsilon: the refit then uses the most expensive candidate.
+            "scoring": lambda model, *_: (
+                -1 / getattr(model._plans[-1], "target_epsilon", math.inf)
+            ),
             "refit": bool(given["refit"]),
             "error_score": "raise",
             "n_jobs": 1,
@@ -408,9 +413,3 @@ def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
         return f"{type(model).__name__} has no plan method"
     of_rows = {n.removeprefix(f"{last}__"): value for n, value in of_rows.items()}
     return model.plan(X, y, **of_rows)
-
-
-def _budget(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-    """Score candidates by epsilon: the refit then uses the most expensive one."""
-    plan = model._plans[-1]
-    return 0.0 if isinstance(plan, str) else -1 / plan.target_epsilon

@@ -465,7 +465,7 @@ class PrivacyLedger:
             left = self._left(terms, recorded, events, delta)
         except PrivacyBudgetError as error:
             reason = str(error)
-        given = {"reason": reason, "epsilon": epsilon, "delta": delta}
+        given: Any = {"reason": reason, "epsilon": epsilon, "delta": delta}
         return WhatIf(allowed=reason is None, **given, remaining=left)
 
     def remaining_fits(self, plan: Plan | None = None) -> float:

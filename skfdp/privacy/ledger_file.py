@@ -380,16 +380,16 @@ class Store:
                 "was recorded before, so the ledger was replaced by an older copy: "
                 "restore the newer copy."
             )
+        receipts = tuple(receipts)
+        if any(receipt.ledger != self.identity for receipt in receipts):
+            raise ValueError(
+                f"{self.name} is not the ledger that the fit of the report was charged "
+                "to: check the report against that ledger."
+            )
         seen = [] if self.newest is None else [self.newest]
-        for receipt in receipts:
-            if receipt.ledger != self.identity:
-                raise ValueError(
-                    f"{self.name} is not the ledger that the fit of the report was "
-                    "charged to: check the report against that ledger."
-                )
-            seen.append((receipt.charge, receipt.head))
-        for one in seen:
-            if not any((link[0], link[-1]) == one for link in reversed(links)):
+        held = {(link[0], link[-1]) for link in links}
+        for one in (*seen, *((receipt.charge, receipt.head) for receipt in receipts)):
+            if one not in held:
                 raise self._lost(one[0])
         before = self._entries if known else ()
         own = (
@@ -403,10 +403,9 @@ class Store:
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:
             values["public"] = tuple(values["public"])
-        if values.get("neighboring_relation") is None:  # then that of the entries
-            events = (one.event for one in self._entries if one.event is not None)
-            found = next((event.neighboring_relation for event in events), None)
-            values["neighboring_relation"] = found
+        events = [one.event for one in self._entries if one.event is not None]
+        if events and values.get("neighboring_relation") is None:
+            values["neighboring_relation"] = events[0].neighboring_relation
         return Terms(**values), self._entries
 
     def _lost(self, charge: int) -> ValueError:

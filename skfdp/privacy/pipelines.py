@@ -271,7 +271,7 @@ def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
 
 #: Facts for `PrivacyReport.from_events`: what parts without a report learnt, the names
 #: of unknown parts, and assumptions.
-_Learnt = collections.defaultdict[str, list]
+_Learnt = collections.defaultdict[str, Any]
 
 
 def _add(
@@ -537,8 +537,8 @@ def of_releases(
     A public target that another step protects as a private column is refused.
     """
     for (name, found), (other, theirs) in itertools.product(seen, seen):
-        private = theirs.private_features or ()
-        if found.public_target and found.target_name in private:
+        hidden = theirs.private_features or ()
+        if found.public_target and found.target_name in hidden:
             raise PrivacyBudgetError(
                 f"step {name} discloses its target {found.target_name!r}, which is a "
                 f"private column of step {other}: leave that column out of X."

@@ -103,39 +103,29 @@ _target = functools.partial(Dependence, "target")
 
 
 def _rows_if(
-    learns: Callable[[Any], Any], what: str, otherwise: str
+    otherwise: str, *cases: tuple[Callable[[Any], Any], str]
 ) -> Callable[[Any], Dependence]:
-    """Return a rule for steps that learn from the rows only if `learns(step)` is true.
+    """Return a rule for steps that learn from the rows in some cases only.
 
-    `what` says what such a step learns, and `otherwise` why a step learns nothing.
+    A case is a function of the step, and what a step learns for which it is true.
+    `otherwise` says why any other step learns nothing.
     """
-    return lambda step: _rows(what) if learns(step) else _nothing(otherwise)
+    return lambda step: next(
+        (_rows(what) for learns, what in cases if learns(step)), _nothing(otherwise)
+    )
 
 
-def _categories(step: Any) -> Dependence:
-    given = step.categories
-    if isinstance(given, str) or any(isinstance(one, str) for one in given):
-        return _rows("which values occur")
-    if step.min_frequency is not None or step.max_categories is not None:
-        return _rows("which values are frequent")
-    return _nothing("all categories are given")
-
-
-def _knots(step: Any) -> Dependence:
-    if isinstance(step.knots, str):
-        what = "extremes" if step.knots == "uniform" else "quantiles"
-        return _rows(f"{what} of its columns")
-    return _nothing("all knots are given")
-
-
-def _imputer(step: Any) -> Dependence:
-    if step.strategy != "constant":
-        return _rows("a typical value of each column")
-    if step.add_indicator:
-        return _rows("which columns have missing values (add_indicator=True)")
-    if not step.keep_empty_features:
-        return _rows("which columns have no value at all (keep_empty_features=False)")
-    return _nothing("the value that is filled in is given")
+_CATEGORIES = _rows_if(
+    "all categories are given",  # as lists; "auto" has letters
+    (
+        lambda step: any(isinstance(one, str) for one in step.categories),
+        "which values occur",
+    ),
+    (
+        lambda step: (step.min_frequency, step.max_categories) != (None, None),
+        "which values are frequent",
+    ),
+)
 
 
 def _function(step: Any) -> Dependence | None:
@@ -236,34 +226,64 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
     "MissingIndicator": (
         "named",
         _rows_if(
-            lambda step: step.features != "all",
-            "which columns have missing values (missing-only)",
             "it marks missing values in all columns",
+            (
+                lambda step: step.features != "all",
+                "which columns have missing values (missing-only)",
+            ),
         ),
     ),
     "Normalizer": ("all", _nothing("it scales each row by itself")),
-    "OneHotEncoder": ("named", _categories),
-    "OrdinalEncoder": ("named", _categories),
+    "OneHotEncoder": ("named", _CATEGORIES),
+    "OrdinalEncoder": ("named", _CATEGORIES),
     "PolynomialFeatures": ("named", _nothing("powers and products are fixed")),
-    "SimpleImputer": ("named", _imputer),
-    "SplineTransformer": ("named", _knots),
+    "SimpleImputer": (
+        "named",
+        _rows_if(
+            "the value that is filled in is given",
+            (
+                lambda step: step.strategy != "constant",
+                "a typical value of each column",
+            ),
+            (
+                lambda step: step.add_indicator,
+                "which columns have missing values (add_indicator=True)",
+            ),
+            (
+                lambda step: not step.keep_empty_features,
+                "which columns have no value at all (keep_empty_features=False)",
+            ),
+        ),
+    ),
+    "SplineTransformer": (
+        "named",
+        _rows_if(
+            "all knots are given",
+            (
+                lambda step: isinstance(step.knots, str) and step.knots == "uniform",
+                "extremes of its columns",
+            ),
+            (lambda step: isinstance(step.knots, str), "quantiles of its columns"),
+        ),
+    ),
     "GaussianRandomProjection": ("all", _projection),
     "SparseRandomProjection": ("all", _projection),
     "RBFSampler": (
         "all",
         _rows_if(
-            lambda step: not isinstance(step.gamma, numbers.Real),
-            'the variance of the table (gamma="scale")',
             _DRAWN,
+            (
+                lambda step: not isinstance(step.gamma, numbers.Real),
+                'the variance of the table (gamma="scale")',
+            ),
         ),
     ),
     "SkewedChi2Sampler": ("all", _nothing(_DRAWN)),
     "TfidfTransformer": (
         "all",
         _rows_if(
-            lambda step: step.use_idf,
-            "in how many rows each column is not zero",
             "it scales each row by itself",
+            (lambda step: step.use_idf, "in how many rows each column is not zero"),
         ),
     ),
     # Learn from the rows.

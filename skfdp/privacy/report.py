@@ -29,15 +29,15 @@ from skfdp.addresses import public
 from skfdp.privacy import checks, report_html, report_text
 from skfdp.privacy.accounting import Disclosed, composed_guarantee, cost
 from skfdp.privacy.assumptions import (
+    KNOWN,
     ONE_STEP,
     Assumption,
-    distinct,
     implied_assumptions,
     recognised,
     unknown_assumption,
 )
 from skfdp.privacy.entries import Receipt, dumps, finite, package_versions
-from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
+from skfdp.privacy.events import Event, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import StepDependence
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
@@ -189,13 +189,13 @@ class PrivacyReport:
             steps and assumptions are added to those of this report.
         """
         events, steps = tuple(events), tuple(steps)
-        check_budget(1.0, delta)
+        delta = check_delta(delta)
         nonprivate = not events if nonprivate is None else nonprivate
-        seeded, named, target = bool(seeded), set(), False
+        seeded, named, targets = bool(seeded), set(), set()
         columns: dict[str | int, None] = {}
         for event in events:
             seeded |= event.seeded
-            target |= event.public_target
+            targets |= {event.target_name} if event.public_target else set()
             named.add(event.target_name)
             columns |= dict.fromkeys(event.public_features)
         given, hidden, learnt = [*assumptions], list(unknown_steps), [*learnt]
@@ -215,14 +215,13 @@ class PrivacyReport:
         if events and not nonprivate:
             guarantee = composed_guarantee(events, public)
             # The columns of the events, then other declared ones.
-            targets = {event.target_name for event in events if event.public_target}
             declared = {name for name in guarantee.public if isinstance(name, str)}
             columns |= dict.fromkeys(sorted(declared - columns.keys() - targets))
             if feature_names is not None:
                 # Events hold names of public columns, or positions if the data have no
                 # names.
                 disclosed = guarantee.public.union(columns)
-                names = map(checks.plain, feature_names)
+                names = [*map(checks.plain, feature_names)]
                 private = dict.fromkeys(
                     name
                     for position, name in enumerate(names)
@@ -233,26 +232,29 @@ class PrivacyReport:
             target_name = named.pop() if len(named) == 1 else None
         numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
         if events:
-            numbers = dataclasses.asdict(cost(events, float(delta)))
+            numbers = dataclasses.asdict(cost(events, delta))
             if nonprivate:
                 numbers |= {"epsilon": math.inf, "mu": None}
         given += map(unknown_assumption, hidden)
+        # Keep the first of several with one key. Of those that are not of this package
+        # the texts are compared, too.
+        assumed: dict[tuple[str, str], Assumption] = {}
+        for one in (*implied_assumptions(events, seeded, n_fits), *given):
+            assumed.setdefault((one.key, "" if one.key in KNOWN else one.text), one)
         return cls(
             subject=str(subject),
             released=tuple(map(str, released)),
-            delta=float(delta),
+            delta=delta,
             target_epsilon=None if target_epsilon is None else float(target_epsilon),
             neighboring_relation=guarantee.neighboring_relation if guarantee else None,
             public_features=tuple(columns) if guarantee else (),
-            public_target=bool(guarantee) and target,
+            public_target=bool(guarantee and targets),
             target_name=target_name,
             private_features=None if private is None else tuple(private),
             n_records=None if n_records is None else int(n_records),
             events=events,
             n_fits=n_fits,
-            assumptions=distinct(
-                [*implied_assumptions(events, seeded, n_fits), *given]
-            ),
+            assumptions=tuple(assumed.values()),
             seeded=seeded,
             unknown_steps=tuple(dict.fromkeys(map(str, hidden))),
             learnt=tuple(dict.fromkeys(learnt)),
@@ -279,11 +281,10 @@ class PrivacyReport:
 
     def at_delta(self, delta: float) -> PrivacyReport:
         """Return the report of the same events at another delta."""
-        check_budget(1.0, delta)
-        numbers: dict[str, Any] = {}
+        delta, numbers = check_delta(delta), {}
         if self.events and math.isfinite(self.epsilon):
-            numbers = dataclasses.asdict(cost(self.events, float(delta)))
-        return dataclasses.replace(self, delta=float(delta), **numbers)
+            numbers = dataclasses.asdict(cost(self.events, delta))
+        return dataclasses.replace(self, delta=delta, **numbers)
 
     @property
     def guarantee(self) -> bool:
@@ -369,14 +370,14 @@ class PrivacyReport:
         for name, wanted in _SCHEMA.items():
             if (found := given.pop(name, None)) != wanted or isinstance(found, bool):
                 raise ValueError(
-                    f"report has {name}={checks.brief(found)}, but this version of "
+                    f"report has {name}={checks.shown(found)}, but this version of "
                     f"skfdp reads {wanted!r}: pass what to_json wrote."
                 )
         steps = []
         for step in checks.items("steps", checks.fields(cls, given)["steps"], "a list"):
             if not isinstance(step, Mapping) or set(step) != {"name", "report"}:
                 raise ValueError(
-                    f"step {checks.brief(step)} must hold a name and a report."
+                    f"step {checks.shown(step)} must hold a name and a report."
                 )
             steps.append((step["name"], step["report"]))
         stated = checks.record(cls, given | {"steps": steps})

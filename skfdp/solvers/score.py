@@ -464,8 +464,7 @@ class Layout:
         """
         few = {"right": [0, -1], "records": [-1], "nothing": []}
         if self.counts in few:
-            side = np.array(few[self.counts], dtype=np.int64)
-            return side, side
+            return (np.array(few[self.counts], dtype=np.int64),) * 2
         guess = np.arange(self.n_guesses)
         if self.counts == "bins":
             guess = (guess > self.edges.index(self.threshold)).astype(np.int64)
@@ -673,8 +672,8 @@ def _refused(call: Callable, X: Any, rows: np.ndarray, n_rows: int) -> list[int]
         return []
     if len(rows) == 1:
         return rows.tolist()
-    halves = np.array_split(rows, 2)
-    return [row for half in halves for row in _refused(call, X, half, n_rows)]
+    first, second = np.array_split(rows, 2)
+    return _refused(call, X, first, n_rows) + _refused(call, X, second, n_rows)
 
 
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
@@ -682,14 +681,12 @@ def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
 
     A model fails if it raises, or if it returns another number of predictions.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             found = np.asarray(call(X))
-            fits = found.ndim > 0 and len(found) == X.shape[0]
+            return found if found.ndim > 0 and len(found) == X.shape[0] else None
         except Exception:  # a user's model may raise anything, and quote data
             return None
-    return found if fits else None
 
 
 def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

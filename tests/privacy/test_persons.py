@@ -73,7 +73,7 @@ class TestReports:
         assert again == found and again.unit == "person"
         cut = PrivacyReport.from_dict(found.to_dict() | {"assumptions": []})
         assert cut.assumptions == found.assumptions
-        assert "unit='person'" in repr(found)
+        assert "all rows of each" in str(found)
 
     def test_batches_are_of_persons(self):
         batch = dataclasses.replace(PERSON, sampling_rate=0.5)
