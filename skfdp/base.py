@@ -38,12 +38,12 @@ from skfdp.privacy.assumptions import (
     BALANCED,
     COUNTS_SEEN,
     KEY_UNREAD,
+    NO_LIMIT,
     ONE_STEP,
     ORDER_IS_PUBLIC,
     SAME_PARTITIONS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
-    of_limit,
 )
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
@@ -407,8 +407,28 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         method, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
-        report = self._report(public, fit_plan, ledger, plan.n_steps)
-        context = self._begun(plan.n_steps)
+        report = PrivacyReport.from_events(
+            subject=fit_plan.subject,
+            events=fit_plan.events,
+            delta=fit_plan.delta,
+            target_epsilon=fit_plan.target_epsilon,
+            n_records=fit_plan.n_records,
+            feature_names=public.columns,
+            target_name=public.target_name,
+            released=self._released
+            + ("input_scaler_",) * public.declared.releases_bounds
+            + ("every intermediate step of the training",) * (plan.n_steps is not None),
+            assumptions=(
+                *fit_plan.assumptions,
+                *(ONE_STEP,) * self._may_be_a_step,
+                *(NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None),
+            ),
+            seeded=self._seeded,
+        )
+        subtasks = {} if plan.n_steps is None else {"max_subtasks": plan.n_steps}
+        with users_state():
+            context = self._init_callback_context(**subtasks)
+            context.call_on_fit_task_begin(estimator=self)
         key = OPEN.get() if private and noise.current() is None else None
         if key is not None:
             key.open(records, public.declared.parameters, fit_plan)
@@ -420,44 +440,25 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             charge = charge if private else ledger.charge_nonprivate
             receipts = (charge(label=fit_plan.subject),)
             report = dataclasses.replace(report, receipts=receipts)
-        on_step = self._on_step(context, public, report)
+        on_step = None
+        if getattr(self, "_skl_callbacks", None):
+            on_step = self._on_step(context, public, report)
         found = method.run(records, prepared, plan, mechanism, on_step)
-        return self._publish(context, self._attributes(public, found), public, report)
-
-    def _report(
-        self,
-        public: PublicRecords,
-        fit_plan: FitPlan,
-        ledger: PrivacyLedger | None,
-        n_steps: int | None = None,
-    ) -> PrivacyReport:
-        """Return the report of a fit; `n_steps` is None without a training loop."""
-        return PrivacyReport.from_events(
-            subject=fit_plan.subject,
-            events=fit_plan.events,
-            delta=fit_plan.delta,
-            target_epsilon=fit_plan.target_epsilon,
-            n_records=fit_plan.n_records,
-            feature_names=public.columns,
-            target_name=public.target_name,
-            released=self._released
-            + ("input_scaler_",) * public.declared.releases_bounds
-            + ("every intermediate step of the training",) * (n_steps is not None),
-            assumptions=(
-                *fit_plan.assumptions,
-                *(ONE_STEP,) * self._may_be_a_step,
-                *of_limit(ledger),
-            ),
-            seeded=self._seeded,
-        )
-
-    @users_state()
-    def _begun(self, n_steps: int | None = None) -> Any:
-        """Call the callbacks at the start of the fit, and return their context."""
-        subtasks = {} if n_steps is None else {"max_subtasks": n_steps}
-        context = self._init_callback_context(**subtasks)
-        context.call_on_fit_task_begin(estimator=self)
-        return context
+        attributes = self._attributes(public, found)
+        for name in self._weights:
+            found = attributes[name]
+            parts = found if isinstance(found, list) else [found]
+            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
+                raise ValueError(
+                    "the fitted weights are not finite in the units of X: declare "
+                    "bounds of moderate size, or rescale the columns; the charge for "
+                    "this fit stays."
+                )
+        vars(self).update(attributes | public.reader.attributes)
+        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
+        with users_state():
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        return self
 
     @guarded_fit
     def plan(self, X, y=None) -> FitPlan:
@@ -667,11 +668,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
         """Return a function that calls the callbacks after a step of the training.
 
-        The function returns whether a callback wants to stop the training. None: there
-        are no callbacks.
+        The function returns whether a callback wants to stop the training.
         """
-        if not getattr(self, "_skl_callbacks", None):
-            return None
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
@@ -691,27 +689,3 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         """Return the fitted attributes at the current step."""
         own = self._attributes(public, found())
         return {**own, **public.reader.attributes, "privacy_": report}
-
-    def _publish(
-        self,
-        context,
-        attributes: dict[str, Any],
-        public: PublicRecords,
-        report: PrivacyReport,
-    ):
-        """Set the fitted attributes, and call the callbacks at the end of the fit."""
-        for name in self._weights:
-            found = attributes[name]
-            parts = found if isinstance(found, list) else [found]
-            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
-                raise ValueError(
-                    "the fitted weights are not finite in the units of X: declare "
-                    "bounds of moderate size, or rescale the columns; the charge for "
-                    "this fit stays."
-                )
-        for name, value in (attributes | public.reader.attributes).items():
-            setattr(self, name, value)
-        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
-        with users_state():
-            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
-        return self

@@ -14,6 +14,18 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    SplineTransformer,
+    StandardScaler,
+)
+from sklearn.svm import LinearSVC
+from sklearn.utils import check_array
 
 from skfdp.data._basis import Block
 from skfdp.data.arrays import DAY, PARTS, objects
@@ -33,8 +45,6 @@ _LOCAL = {
 
 def pipeline_of(model: Any) -> Any:
     """Return a fitted linear model as a Pipeline; see `LinearModel.to_sklearn`."""
-    from sklearn.pipeline import Pipeline
-
     public_model = getattr(model, "public_model_", None)
     if public_model is not None and public_model.share:
         raise ValueError(
@@ -55,25 +65,15 @@ def pipeline_of(model: Any) -> Any:
 
 def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
     """Return a fitted linear model of scikit-learn with these weights."""
-    from sklearn.compose import TransformedTargetRegressor
-    from sklearn.linear_model import (
-        LinearRegression,
-        LogisticRegression,
-        PoissonRegressor,
-    )
-    from sklearn.preprocessing import FunctionTransformer
-    from sklearn.svm import LinearSVC
-
     # A fit on rows of zeros sets the attributes other than the weights.
     classes = getattr(model, "classes_", None)
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
     if classes is not None:
         loss = model._reader.declaration.parameters["loss"]
-        logistic = loss == "log_loss"
-        kind = (
-            LogisticRegression() if logistic else LinearSVC(loss=loss, random_state=0)
-        )
-        found = own = kind.fit(rows, classes)
+        found = own = LogisticRegression()
+        if loss != "log_loss":
+            found = own = LinearSVC(loss=loss, random_state=0)
+        own.fit(rows, classes)
     else:
         units = model.target_map_
         found = PoissonRegressor() if units.log else LinearRegression()
@@ -92,21 +92,14 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
 
 def _steps(*steps: Any) -> Any:
     """Return a Pipeline. Each step is a transformer or a pair (function, keywords)."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-
-    kept = {"feature_names_out": "one-to-one"}
+    made = partial(FunctionTransformer, feature_names_out="one-to-one")
     found = [
-        FunctionTransformer(one[0], kw_args=one[1], **kept)
-        if type(one) is tuple
-        else one
-        for one in steps
+        made(one[0], kw_args=one[1]) if type(one) is tuple else one for one in steps
     ]
     return make_pipeline(*found).set_output(transform="default")
 
 
 def _joined(transformers: list[tuple]) -> Any:
-    from sklearn.compose import ColumnTransformer
 
     return ColumnTransformer(transformers).set_output(transform="default")
 
@@ -198,9 +191,6 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
 
     The weights and the intercept act on the output of the transformer.
     """
-    from sklearn.preprocessing import Normalizer, StandardScaler
-    from sklearn.utils import check_array
-
     scaler, width = model.input_scaler_, model.n_features_in_
     bounded = np.isfinite(
         np.full(width, np.inf) if scaler.span is None else scaler.span
@@ -287,9 +277,6 @@ def _curve(missing: Any, name: str, block: Block, coef: np.ndarray) -> tuple:
     The transformer returns a spline basis, and a one-hot column for each value that
     means missing. The weights act on these columns.
     """
-    from sklearn.pipeline import FeatureUnion
-    from sklearn.preprocessing import OneHotEncoder, SplineTransformer
-
     period, own = 0, coef[:, block.start : block.stop]
     if block.reads == "number":
         exact, places = (_steps(_filled(one)) for one in (np.nan, block.knots[0]))
@@ -347,7 +334,6 @@ def _tables(
     word is also the number 0 or 1, and a text may spell a number. Their weights are
     added, so the tables of texts and words have the differences.
     """
-    from sklearn.preprocessing import OneHotEncoder
 
     def absolute(cells: list) -> np.ndarray:
         read = schema.converted(name, objects(cells))[0]
@@ -395,24 +381,25 @@ QUANTILE = float(ndtri(0.975))
 
 def names(model: Any, n_features: int) -> list[str]:
     """Return the names of the columns of `coef_`."""
-    found = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
     if hasattr(model, "encoder_"):
-        found = model.encoder_.get_feature_names_out()
-    return [str(name) for name in found]
+        return [*map(str, model.encoder_.get_feature_names_out())]
+    numbered = [f"x{j}" for j in range(n_features)]
+    return [*map(str, getattr(model, "feature_names_in_", numbered))]
 
 
 def _places(encoder: Any) -> dict[str, np.ndarray]:
     """Return the raw column of each weight, and the knot or category of the weight."""
-    columns, values = ["intercept"], [""]
-    for block in reversed(encoder.blocks_):
+    columns, values = [], []
+    for block in encoder.blocks_:
         own = list(block.levels)
         if block.kind == "spline":
-            knots = block.raw(block.knots)
-            own[: len(knots)] = list(knots)
-        columns[:0], values[:0] = [block.name] * len(own), own
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return {"column": np.array(columns, dtype=object), "value": found}
+            own[: len(block.knots)] = list(block.raw(block.knots))
+        columns += [block.name] * len(own)
+        values += own
+    return {
+        "column": np.array([*columns, "intercept"], dtype=object),
+        "value": objects([*values, ""]),
+    }
 
 
 def coefficients(model: Any) -> dict[str, np.ndarray]:

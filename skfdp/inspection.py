@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from skfdp.data._basis import MISSING, OTHER, Block
 from skfdp.data.arrays import objects
 from skfdp.data.validation import check_number
 from skfdp.export import QUANTILE, names
+from skfdp.privacy.accounting import is_listed
 from skfdp.privacy.checks import shown
 from skfdp.solvers.postprocessing import UPPER_BOUND, CoefficientNoise
 from skfdp.solvers.public_model import warn_of_public_model
@@ -99,20 +99,13 @@ def _new_grid(n_panels: int, ax: Any) -> list[Any]:
         ) from None
     n_columns = min(3, n_panels)
     n_rows = -(-n_panels // n_columns)
+    size = 1.0 + 3.6 * n_columns, 0.6 + 2.7 * n_rows
     _, axes = plt.subplots(
-        n_rows,
-        n_columns,
-        squeeze=False,
-        figsize=(1.0 + 3.6 * n_columns, 0.6 + 2.7 * n_rows),
-        layout="constrained",
+        n_rows, n_columns, squeeze=False, figsize=size, layout="constrained"
     )
     for unused in axes.ravel()[n_panels:]:
         unused.remove()
     return list(axes.ravel()[:n_panels])
-
-
-#: Number of points at which a curve is computed.
-POINTS = 201
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -247,7 +240,25 @@ class EffectsDisplay:
         ['mean radius', 'mean texture']
         """
         found, effects = _effects(estimator, encoder, target)
-        effects, band = _chosen(effects, columns, max_panels), None
+        check_number("max_panels", max_panels, integral=True, also=(None,))
+        band = None
+        if columns is None:
+            size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
+            ordered = sorted(effects, key=size.__getitem__, reverse=True)
+            columns = ordered[:max_panels]
+        if not is_listed(columns) or np.ndim(columns) > 1:
+            raise ValueError(
+                f"columns={shown(columns)} must be a list of names: choose from "
+                f"{list(effects)!r}."
+            )
+        columns, known = list(columns), list(effects)
+        for name in columns:
+            if name not in known:
+                raise ValueError(
+                    f"columns={columns!r} has {name!r}, which is not an effect: choose "
+                    f"from {known!r}."
+                )
+        effects = {name: effects[name] for name in columns}
         if found.noise is not None:
             most = ", at most" if found.noise.kind == UPPER_BOUND else ""
             band = f"noise of the release, 95 %{most}"
@@ -317,7 +328,15 @@ class _Shown:
         if classes is not None:
             labels = classes.tolist()
             unit = "effect on the log odds"
-            target = None if target is None else _label(target, labels)
+            if target is not None:
+                plain = target.item() if isinstance(target, np.generic) else target
+                # A comparison with pandas.NA returns NA.
+                equal = [one for one in labels if (one == plain) is True]
+                if not equal:
+                    raise ValueError(
+                        f"target={shown(target)} must be one of {labels!r}."
+                    )
+                target = equal[0]
             if len(coef) == 1:
                 of = labels[1] if target is None else target
                 unit += f" of {of}"
@@ -347,7 +366,7 @@ class _Shown:
             centre = rows.mean(axis=0) if each else 0.0
         else:
             end = block.knots[-1] if block.end is None else block.end
-            places = block.raw(np.linspace(block.knots[0], end, POINTS))
+            places = block.raw(np.linspace(block.knots[0], end, 201))
             rows = block.encode(places)
             centre = block.encode(block.raw(block.knots)).mean(axis=0)
         apart = np.array([*others.values()]) - centre
@@ -392,37 +411,3 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
         return found, {"coefficients": bars}
     check_is_fitted(encoder)
     return found, {one.name: found.effect(one) for one in encoder.blocks_}
-
-
-def _label(target: Any, labels: list) -> Any:
-    """Return the label that equals a target, or raise ValueError."""
-    plain = target.item() if isinstance(target, np.generic) else target
-    for one in labels:
-        if (one == plain) is True:  # a comparison with pandas.NA returns NA
-            return one
-    raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
-
-
-def _chosen(
-    effects: dict[str, Effect], columns: Any, max_panels: Any
-) -> dict[str, Effect]:
-    check_number("max_panels", max_panels, integral=True, also=(None,))
-    if columns is None:
-        size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
-        ordered = sorted(effects, key=size.__getitem__, reverse=True)
-        return {name: effects[name] for name in ordered[:max_panels]}
-    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
-    # Text and masked constants are not lists, although they are iterable.
-    if not listed or np.ndim(columns) > 1 or getattr(columns, "shape", None) == ():
-        raise ValueError(
-            f"columns={shown(columns)} must be a list of names: choose from "
-            f"{list(effects)!r}."
-        )
-    columns, known = list(columns), list(effects)
-    unknown = [name for name in columns if name not in known]
-    if unknown:
-        raise ValueError(
-            f"columns={columns!r} has {unknown[0]!r}, which is not an effect: choose "
-            f"from {known!r}."
-        )
-    return {name: effects[name] for name in columns}

@@ -31,7 +31,6 @@ from skfdp.data.validation import (
     guarded_fit,
     without_traps,
 )
-from skfdp.export import coefficients, pipeline_of
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy import gdp_mu
@@ -372,6 +371,8 @@ class LinearModel(PrivateEstimator):
         """
         check_is_fitted(self)
         pandas = pandas_for("coefficients_table")
+        from skfdp.export import coefficients  # loads models of scikit-learn
+
         return pandas.DataFrame(coefficients(self))
 
     @without_traps()
@@ -419,6 +420,8 @@ class LinearModel(PrivateEstimator):
         True
         """
         check_is_fitted(self)
+        from skfdp.export import pipeline_of
+
         return pipeline_of(self)
 
     @without_traps()

@@ -23,12 +23,12 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.accounting import gdp_mu
 from skfdp.privacy.assumptions import (
     FIT_IN_LEDGER,
+    NO_LIMIT,
     SAME_PARTITIONS,
     SCORES_BOUNDED,
     STORED_TYPES,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
-    of_limit,
 )
 from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
@@ -74,30 +74,41 @@ _ASSUMPTIONS = (
     STORED_TYPES,
     SCORES_BOUNDED,
 )
-_MODEL_IS_PUBLIC = Assumption(
-    "model_public",
-    "The model is public, as was declared: it does not depend on the scored records.",
-)
-# Assumptions of a score without the ledger of the fit, by privacy unit.
-_OTHERS = {
-    "record": Assumption(
-        "scored_records_new",
-        "The scored records are not those that the model was fitted to. For a record "
-        "in both tables, the fit and the score together may cost more than this report "
-        "states, because they share no ledger.",
+# How the model may depend on the scored records: it is public, or the ledger of the
+# score holds its fit, or without this ledger by privacy unit.
+_OF_MODEL = {
+    "public": (
+        Assumption(
+            "model_public",
+            "The model is public, as was declared: it does not depend on the scored "
+            "records.",
+        ),
     ),
-    "person": Assumption(
-        "scored_persons_new",
-        "The scored rows are not of the persons whose rows the model was fitted to. "
-        "For a person in both tables, the fit and the score together may cost more "
-        "than this report states, because they share no ledger.",
+    "ledger": (
+        FIT_IN_LEDGER,
+        Assumption(
+            "model_as_reported",
+            "The model depends on its records through what its own report counts, and "
+            "through nothing else.",
+        ),
+    ),
+    "record": (
+        Assumption(
+            "scored_records_new",
+            "The scored records are not those that the model was fitted to. For a "
+            "record in both tables, the fit and the score together may cost more than "
+            "this report states, because they share no ledger.",
+        ),
+    ),
+    "person": (
+        Assumption(
+            "scored_persons_new",
+            "The scored rows are not of the persons whose rows the model was fitted "
+            "to. For a person in both tables, the fit and the score together may cost "
+            "more than this report states, because they share no ledger.",
+        ),
     ),
 }
-_AS_REPORTED = Assumption(
-    "model_as_reported",
-    "The model depends on its records through what its own report counts, and through "
-    "nothing else.",
-)
 
 
 @public("skfdp.metrics")
@@ -346,7 +357,7 @@ def private_score(
     fit = _fit_of(model, is_public)
     own = getattr(fit, "neighboring_relation", None) or "replace_one"
     given = neighboring_relation or own
-    relation, nominal = Relation.of(given), nominal_count(given)
+    relation = Relation.of(given)
     layout = Layout.of(
         model,
         metrics,
@@ -377,18 +388,15 @@ def private_score(
     }
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
-    planned = _planned(layout, scored, budget, nominal, n_bins)
-    layout, query, schedule, n_records = planned
+    layout, query, schedule, n_records = _planned(
+        layout, scored, budget, nominal_count(given), n_bins
+    )
     event = budget.named(schedule, "scores")
     warn_of_weakness(epsilon, random_state)
     subject = f"private_score of {type(model).__name__}"
-    if is_public:
-        of_model = [_MODEL_IS_PUBLIC]
-    elif _holds(ledger, fit):
-        of_model = [FIT_IN_LEDGER, _AS_REPORTED]
-    else:
-        of_persons = "person" in (event.unit, fit.unit)
-        of_model = [_OTHERS["person" if of_persons else "record"]]
+    how = "public" if is_public else "ledger"
+    if not is_public and not _holds(ledger, fit):
+        how = "person" if "person" in (event.unit, fit.unit) else "record"
     released = (*layout.metrics, "the noisy table from which they are computed")
     if scored.by is not None:
         released += (f"all of these for each {scored.by}",)
@@ -403,8 +411,8 @@ def private_score(
         released=released,
         assumptions=(
             *_ASSUMPTIONS,
-            *of_model,
-            *of_limit(ledger),
+            *_OF_MODEL[how],
+            *[NO_LIMIT] * (getattr(ledger, "epsilon", 0) is None),
             *[WEIGHTS_ARE_PUBLIC] * (sample_weight is not None),
             *[SAME_PARTITIONS] * of_dask,
         ),
@@ -495,7 +503,8 @@ def _planned(
 ) -> tuple[Layout, ScoreTable, PrivacyPlan, int]:
     """Return layout, empty table, plan and number of records, from public facts."""
     counts_are_public, units = layout.counts_are_public, scored.units
-    if counts_are_public and scored.n_rows == 0:
+    n_rows, n_groups = len(scored.y), max(1, len(scored.groups))
+    if counts_are_public and n_rows == 0:
         raise ValueError("X has no rows: check how the rows were selected.")
     if not counts_are_public and scored.by is not None:
         raise ValueError(
@@ -503,11 +512,11 @@ def _planned(
             f"neighboring_relation={budget.relation.name!r} no part of a record is "
             "public: use 'replace_special', which costs the same."
         )
-    own = scored.n_rows if units is None else units.n_units
+    own = n_rows if units is None else units.n_units
     n_records = public_count(own, nominal, budget.epsilon, budget.delta)
-    capacity = n_records if units is None else FULL_WEIGHT * scored.n_rows
+    capacity = n_records if units is None else FULL_WEIGHT * n_rows
     capacity *= 1 if counts_are_public else MOST_ROWS
-    shape = len(layout.bounds), scored.n_groups, capacity
+    shape = len(layout.bounds), n_groups, capacity
     query = ScoreTable.planned(layout.n_cells, *shape)
     schedule = budget.calibrate(
         sensitivity=query.sensitivity(budget.relation),
@@ -520,7 +529,7 @@ def _planned(
             layout.threshold,
             None if n_bins == "auto" else int(n_bins),
             float(schedule.noise_std[0]),
-            n_records // scored.n_groups,
+            n_records // n_groups,
         )
         layout = dataclasses.replace(layout, edges=edges)
         query = ScoreTable.planned(layout.n_cells, *shape)
@@ -528,13 +537,6 @@ def _planned(
 
 
 # Private scorers for scikit-learn's cross-validation and searches.
-
-
-_SETTINGS = inspect.signature(private_score).parameters.keys() - {
-    *("model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"),
-    *("model_is_public", "sample_weight"),
-}
-_SCALARS = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
 
 
 def _score(
@@ -551,9 +553,9 @@ def _score(
             f"{type(estimator).__name__}: pass the same ledger to the scorer, the "
             "estimator and each private step of a Pipeline."
         )
-    found = private_score(estimator, X, y, **given).values
+    found, asked = private_score(estimator, X, y, **given).values, given["metrics"]
     signed = {n: -v if n in SMALLER else v for n, v in found.items()}
-    return signed[given["metrics"]] if isinstance(given["metrics"], str) else signed
+    return signed[asked] if isinstance(asked, str) else signed
 
 
 @public("skfdp")
@@ -632,18 +634,22 @@ def make_private_scorer(
             "scorer."
         )
     check_budget(epsilon, 0.5 if delta is None else delta)
-    unknown = sorted(set(settings) - _SETTINGS)
-    if unknown:
+    known = inspect.signature(private_score).parameters.keys() - {
+        *("model", "X", "y", "epsilon", "delta", "metrics", "by", "ledger"),
+        *("model_is_public", "sample_weight"),
+    }
+    for name in sorted(settings.keys() - known):
         raise ValueError(
-            f"{unknown[0]}={shown(settings[unknown[0]])} is not a parameter of a "
-            f"private scorer: choose one of {', '.join(sorted(_SETTINGS))}."
+            f"{name}={shown(settings[name])} is not a parameter of a private scorer: "
+            f"choose one of {', '.join(sorted(known))}."
         )
     if not isinstance(settings.get("groups", ""), str):
         raise ValueError(
             f"groups={shown(settings['groups'])} must be the name of a column of X, "
             "because each fold has other rows: pass the name."
         )
-    named = check_metrics(metrics, _SCALARS)
+    scalars = sorted({*METRICS[TWO], *METRICS[NUMBERS]} - {"confusion_matrix"})
+    named = check_metrics(metrics, scalars)
     given = settings | {
         "metrics": metrics if isinstance(metrics, str) else named,
         "epsilon": float(epsilon),
@@ -711,7 +717,7 @@ def expected_gap(
     """
     counts = {"n_records": n_records, "n_columns": n_columns, "n_classes": n_classes}
     for one in counts.items():
-        check_number(*one, low=0, integral=True)
+        check_number(*one, integral=True)
     check_choice("public", public, tuple(GAPS))
     moved = Relation.of(neighboring_relation).sensitivity(1.0)
     signal = 2 * gdp_mu(epsilon, delta) * n_records / moved

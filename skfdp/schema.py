@@ -180,7 +180,8 @@ class TableSchema:
                 spelling_of(column.gone(self), f"missing of {name!r}")
                 column.check(name, name in self.outcomes)
             for name in self.outcomes:
-                self._blocks_of(name)
+                if not self.columns[name].question:
+                    self.columns[name].blocks(name, 0, False)
             self.blocks()
         except SchemaError:
             raise
@@ -218,7 +219,8 @@ class TableSchema:
 
     def _check_format(self) -> None:
         check_choice("decimal", self.decimal, (".", ",", None))
-        check_choice("thousands", self.thousands, _THOUSANDS)
+        known = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
+        check_choice("thousands", self.thousands, known)
         if self.decimal and self.decimal == self.thousands:
             raise SchemaError(
                 f"decimal={self.decimal!r} is also thousands, so that numbers would be "
@@ -316,37 +318,31 @@ class TableSchema:
             return self.outcomes[0]
         if named in self.outcomes:
             return str(named)
-        if not self.outcomes:
-            raise SchemaError(
-                "the schema has no outcomes: name the columns to predict."
-            )
-        listed = ", ".join(map(repr, self.outcomes))
         given = "the target is not named: pass target=..., one of"
         if target is not None:
             given = f"target={shown(target)} is not an outcome of the schema:"
         elif named is not None:
             given = f"y is named {shown(named)}, but an outcome of the schema is named"
-        raise SchemaError(f"{given} {listed}.")
+        if not self.outcomes:
+            given = "the schema has no outcomes: name the columns to predict"
+        raise SchemaError(
+            f"{given} {', '.join(map(repr, self.outcomes))}".strip() + "."
+        )
 
     def encoder(self) -> DeclaredEncoder:
         """Return the unfitted encoder of the features."""
         self._check_complete()
         return DeclaredEncoder(self)
 
-    def _blocks_of(self, name: str, place: int = 0, smooth: bool = False) -> list:
-        column = self.columns[name]
-        return [] if column.question else column.blocks(name, place, smooth)
-
     def blocks(self, smooth: bool = False) -> tuple[Block, ...]:
         """Return the blocks of encoded columns, in the order of the features.
 
         `smooth` is whether an estimator smooths the curves.
         """
-        found = [
-            block
-            for place, name in enumerate(self.features)
-            for block in self._blocks_of(name, place, smooth)
-        ]
+        found: list[Block] = []
+        for place, name in enumerate(self.features):
+            column = self.columns[name]
+            found += [] if column.question else column.blocks(name, place, smooth)
         names = [name for block in found for name in block.feature_names]
         for one in [block.name for block in found], names:
             twice = [name for name, times in Counter(one).items() if times > 1]
@@ -567,7 +563,7 @@ class TableSchema:
 
         `kind` is that of `type_kind`.
         """
-        column, hint = self._type(name), ""
+        column = self._type(name)
         held = (
             f"column {name!r} is declared as {column.read_as}, but its stored type "
             f"holds {_HOLDS.get(kind, f'{kind}s')}"
@@ -579,8 +575,8 @@ class TableSchema:
                 "it holds.",
             )
         if kind in column.unreadable:
-            if column.axis == "date" and kind in ("integer", "number"):
-                hint = ": declare format='%Y%m%d' if 20240131 is a date"
+            counted = column.axis == "date" and kind in ("integer", "number")
+            hint = ": declare format='%Y%m%d' if 20240131 is a date" * counted
             yield False, f"{held}{hint}."
 
     def _count(self, name: str, raw: Any, lost: np.ndarray) -> str:
@@ -635,9 +631,19 @@ class TableSchema:
         if _is_csv(table):
             given = _proposed_dialect(table, given)
         source = OpenTable.of(table, cls({}, **given))
-        source.check_header(header)
+        words = [_plain(name) for name in source.names if name not in source.nameless]
+        # The second of two equal names ends in ".1".
+        is_odd = source.names[:1] == ["sep="] or any(map(_NO_NAME.search, words))
+        is_odd = is_odd or 2 * len(words) < len(source.names)
+        if is_odd and not header and _is_csv(table):  # do not quote the line
+            raise SchemaError(
+                f"the first line of {str(table)!r} does not look like names: a word "
+                "begins with a digit or has four, a name is repeated, or most are "
+                "empty. Pass skip_lines=... if names come later, header=True if these "
+                "are names, or add a line of names."
+            )
         outcomes = _names("outcomes", outcomes)
-        source.check_has([*outcomes, *([group] if group else [])])
+        source.check_has([*outcomes, *[group] * bool(group)])
         usable = [n for n in source.names if n != group and n not in source.nameless]
         known = _matching(public, usable, outcomes)
         raw = {name: exact(column) for name, column in source.columns(known).items()}
@@ -652,8 +658,13 @@ class TableSchema:
             if name in raw:
                 infer = _public_outcome if name in outcomes else _public_column
                 columns[name] = infer(empty, name, raw[name])
-            else:
-                columns[name] = source.type_of(name, name in outcomes)
+                continue
+            kind = source.kind(name)
+            found = _OF_KINDS.get(kind, Unknown)
+            if name in outcomes:  # whole numbers may be labels or numbers
+                others = {Category: Label, Date: Unknown, Ignore: Unknown}
+                found = Unknown if kind == "integer" else others.get(found, found)
+            columns[name] = found()
         if source.nameless:
             places = ", ".join(str(1 + source.names.index(n)) for n in source.nameless)
             warn_caller(
@@ -687,7 +698,19 @@ class TableSchema:
 
     def to_toml(self) -> str:
         """Return the schema as TOML text, as written by `save`."""
-        return "\n".join(_toml_lines(self)) + "\n"
+        lines = [_HEAD]
+        for key, (name, comment) in _SETTINGS.items():
+            value = getattr(self, name)
+            if value or key not in _RARE:
+                lines += ["\n[dialect]"] * (key == "delimiter")
+                text = _toml([value + 1] if key == "headerRows" else value)
+                more = f"  # {comment}" * bool(comment and not value)
+                lines.append(f"{key} = {text}{more}")
+        lines.append("\n[fields]")
+        for name in self.columns:
+            key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
+            lines.append(f"{key} = {_entry(self, name)}")
+        return "\n".join(lines) + "\n"
 
 
 def _names(parameter: str, given: Any) -> tuple[str, ...]:
@@ -716,9 +739,6 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
     return [name for name in names if name in found]
 
 
-# Reading single values.
-
-_THOUSANDS = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
 _HOLDS = {"other": "neither numbers nor dates nor text", "complex": "complex numbers"}
 
 
@@ -772,11 +792,8 @@ class OpenTable:
         self._table, self._schema = table, schema
         self._is_csv = _is_csv(table)
         self._is_path = isinstance(table, (str, os.PathLike))
-        if (
-            self._is_path
-            and os.path.exists(table)
-            and not (os.path.isfile(table) or os.path.isdir(table))
-        ):
+        found = self._is_path and os.path.exists(table)
+        if found and not (os.path.isfile(table) or os.path.isdir(table)):
             raise SchemaError(
                 f"{str(table)!r} is a pipe or a device, and a table is read several "
                 "times: write the table to a file first."
@@ -826,15 +843,6 @@ class OpenTable:
         """Return the kind of a column's stored type, as `type_kind` does."""
         return type_kind(raw_column(self._types, self.names.index(name)))
 
-    def type_of(self, name: str, outcome: bool) -> Any:
-        """Return the type that a draft proposes for the stored type of a column."""
-        kind = self.kind(name)
-        found = _OF_KINDS.get(kind, Unknown)
-        if outcome:  # whole numbers may be labels or numbers
-            others = {Category: Label, Date: Unknown, Ignore: Unknown}
-            found = Unknown if kind == "integer" else others.get(found, found)
-        return found()
-
     def check_has(self, names: Iterable[str]) -> None:
         """Refuse a table without these columns; do not reveal its other names."""
         absent = [name for name in names if name not in self.names]
@@ -850,24 +858,6 @@ class OpenTable:
             f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
             f": {hint}."
         )
-
-    def check_header(self, confirmed: bool) -> None:
-        """Refuse a first line that may be a title or a record, unless `confirmed`.
-
-        The message does not quote the line.
-        """
-        if confirmed or not self._is_csv:
-            return
-        names = [_plain(name) for name in self.names if name not in self.nameless]
-        # The second of two equal names ends in ".1".
-        is_odd = self.names[0] == "sep=" or any(map(_NO_NAME.search, names))
-        if is_odd or 2 * len(names) < len(self.names):
-            raise SchemaError(
-                f"the first line of {str(self._table)!r} does not look like names: a "
-                "word begins with a digit or has four, a name is repeated, or most are "
-                "empty. Pass skip_lines=... if names come later, header=True if these "
-                "are names, or add a line of names."
-            )
 
 
 def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
@@ -901,10 +891,10 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     """Read the cells of a CSV file as text, in the format that the schema declares."""
     pandas = pandas_for()
     try:
-        with warnings.catch_warnings():
-            # index_col=False: surplus fields must not make the first column an
-            # index. pandas would drop these fields and warn: raise the warning.
-            warnings.simplefilter("error", pandas.errors.ParserWarning)
+        # index_col=False: surplus fields must not make the first column an index.
+        # pandas would drop these fields and warn: raise the warning.
+        surplus = pandas.errors.ParserWarning
+        with warnings.catch_warnings(action="error", category=surplus):
             usual = {
                 "sep": schema.delimiter,
                 "encoding": schema.encoding,
@@ -917,7 +907,8 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     except MemoryError:
         raise
     except OSError as error:
-        problem = _unreadable(path, error)
+        why = error.strerror or "it is damaged"
+        problem = SchemaError(f"cannot read {str(path)!r}: {why}.")
     except pandas.errors.EmptyDataError:
         problem = SchemaError(f"{str(path)!r} is empty: add a line of column names.")
     except UnicodeError:
@@ -937,19 +928,13 @@ def _first_bytes(path: str | os.PathLike) -> bytes:
         with open(path, "rb") as file:
             found = file.read(64)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise SchemaError(f"cannot read {str(path)!r}: {error.strerror}.") from None
     # Without zeros and the mark of UTF-16, and without spaces.
     start = found.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
     for mark, what in _NO_CSV.items():
         if start.startswith(mark):
             raise SchemaError(f"{str(path)!r} is not CSV but {what}.")
     return found
-
-
-def _unreadable(path: str | os.PathLike, error: OSError) -> SchemaError:
-    return SchemaError(
-        f"cannot read {str(path)!r}: {error.strerror or 'it is damaged'}."
-    )
 
 
 def _not_decoded(
@@ -980,14 +965,8 @@ def _plain(text: str) -> str:
 # A text column with more different values than `_MOST_CATEGORIES`, or with fewer rows
 # per value than `_ROWS_OF_A_CATEGORY`, is assumed to hold names or identifiers.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
-# A column of at least this many whole numbers, all different, is assumed to hold
-# identifiers.
-_RUNNING = 20
 # Texts of digits and punctuation, which look like numbers or dates.
 _NUMERIC = re.compile(r"[\W_]*\d[\W\d_]*")
-# Codes that look like numbers: "01067", "1E50", whole numbers not exact in float64.
-_CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+|[0-9]{16,}")
-_DELIMITERS = ",;\t|"
 _MARKS: tuple[tuple[str, str | None], ...] = (
     *((".", None), (",", None), (",", "."), (".", ","), (".", " "), (",", " ")),
     *((".", "'"), (",", "'"), (".", "’"), (".", "\xa0"), (",", "\xa0")),
@@ -997,8 +976,7 @@ _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y"),
     *("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y"),
 )
-_CLOCKS = "", " %H:%M", " %H:%M:%S"
-_FORMATS = None, *(day + clock for clock in _CLOCKS for day in _DAYS)
+_FORMATS = None, *(d + clock for clock in ("", " %H:%M", " %H:%M:%S") for d in _DAYS)
 
 
 def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
@@ -1011,7 +989,7 @@ def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[st
     whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
     options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
     outside = re.sub('"[^"]*"', "", str(_raw_csv(whole, path, **options).iat[0, 0]))
-    return {"delimiter": max(_DELIMITERS, key=outside.count)} | found
+    return {"delimiter": max(",;\t|", key=outside.count)} | found
 
 
 def _proposed_marks(
@@ -1058,9 +1036,8 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     is a category if there are few different values. (Each category becomes the name of
     a column in the model and in the report, where names of people must not occur.) If
     there are many different values and most are numbers, the column is a number, and
-    its other values count as missing. A column with a code such as "01067" is text,
-    unless its stored type is a float. A column is ignored if it is empty, or if its
-    values look like names or identifiers.
+    its other values count as missing. A column is ignored if it is empty, or if its
+    texts look like names or identifiers.
     """
 
     def warn(text: str) -> None:
@@ -1087,22 +1064,13 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     known = read[~np.isnan(read)]
     few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)
     mostly = len(known) == len(values) or (not few and 2 * len(known) > len(values))
-    codes = mostly and cells.dtype.kind != "f" and any(map(_CODE.fullmatch, distinct))
-    if mostly and not codes:
+    if mostly:
         lost = len(values) - len(known)
         if lost:
             one = shown(values[np.isnan(read)][0])
             warn(f"{lost} values, such as {one}, are not numbers and count as missing.")
-        if (
-            len(np.unique(known)) == len(values) >= _RUNNING
-            and (known == np.rint(known)).all()
-        ):
-            warn("all numbers differ, as in identifiers, so the column is ignored.")
-            return Ignore()
         low, high = float(known.min()), float(known.max())
         return Number(low, high if high > low else low + max(1, abs(low)), True)
-    if codes:
-        warn("some values look like codes, so the column is read as text.")
     if few:
         words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
         if words:
@@ -1173,23 +1141,6 @@ _SETTINGS = {
 }
 #: Settings that a file contains only if they have a value.
 _RARE = ("maxRowsPerGroup", "declaredBy", "privateCountsSeen")
-
-
-def _toml_lines(schema: TableSchema) -> Iterator[str]:
-    yield _HEAD
-    for key, (name, comment) in _SETTINGS.items():
-        value = getattr(schema, name)
-        if key in _RARE and not value:
-            continue
-        if key == "delimiter":
-            yield "\n[dialect]"
-        value = [value + 1] if key == "headerRows" else value
-        text = f"{key} = {_toml(value)}"
-        yield f"{text}  # {comment}" if comment and not value else text
-    yield "\n[fields]"
-    for name in schema.columns:
-        key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else _toml(name)
-        yield f"{key} = {_entry(schema, name)}"
 
 
 def _entry(schema: TableSchema, name: str) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 
 import skfdp
-from skfdp.audit.mechanism import Score, audit_mechanism, separation
+from skfdp.audit.mechanism import audit_mechanism, log_ratio, moments, separation
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, calibrate
@@ -117,10 +117,10 @@ def seen_of(pair: Pair, seed: int | None, times: float = 1.0) -> Seen:
             found[step] = released.ravel() @ apart
     claimed = MU
     if sampled:  # the ratio of each release, a release being a trial
-        score = Score(dataclasses.replace(event, n_steps=1))
-        gap, variance = score.moments()
+        one = dataclasses.replace(event, n_steps=1)
+        gap, variance = moments(one)
         claimed = gap / math.sqrt(variance)
-        along = score.of_step(along, event.noise_std[0])
+        along = log_ratio(one, along, event.noise_std[0])
     found = separation(along[1], along[0], gaussian=not sampled)
     return Seen(found.value / claimed, found.standard_error / claimed, n_releases)
 

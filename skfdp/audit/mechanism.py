@@ -77,21 +77,6 @@ def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) 
     return np.maximum(0.0, bounds.max(axis=0))
 
 
-def mu_lower_bound(false_positive: Any, false_negative: Any) -> Any:
-    """Return a lower bound of the Gaussian-DP parameter, from bounds of error rates.
-
-    Notes
-    -----
-    **Guarantees.** Let FPR and FNR be the rates of false positives and false negatives
-    of a test. Under mu-Gaussian-DP, ``FNR >= Phi(Phi^-1(1 - FPR) - mu)``, where Phi is
-    the normal distribution function (Dong, Roth and Su 2022,
-    https://doi.org/10.1111/rssb.12454). If both rates are at most the given bounds, mu
-    is at least the result.
-    """
-    found = stats.norm.isf(false_positive) + stats.norm.isf(false_negative)
-    return np.maximum(0.0, np.where(np.isfinite(found), found, 0.0))[()]
-
-
 def refutes(
     false_positive: float, false_negative: float, events: tuple[Event, ...]
 ) -> bool:
@@ -103,10 +88,11 @@ def refutes(
     the error rates imply a larger epsilon at this delta (see `epsilon_lower_bound`).
     """
     curve = compose(events)
+    # A feasible number of trials cannot show a larger epsilon than 15.
     return any(
         epsilon_lower_bound(false_positive, false_negative, curve.delta(claimed))
         > claimed
-        for claimed in _EPSILONS
+        for claimed in np.linspace(0.0, 15.0, 151).tolist()
     )
 
 
@@ -166,11 +152,6 @@ def separation(
         middle = d
     low, high = middle - z * error, middle + z * error
     return Separation(d, float(low), float(high), float(error))
-
-
-# Epsilons at which a privacy curve is compared with error rates. A feasible number of
-# trials cannot show a larger epsilon.
-_EPSILONS = np.linspace(0.0, 15.0, 151).tolist()
 
 
 # Release two tables that differ in one record, and compute a test statistic.
@@ -264,26 +245,29 @@ def log_ratios(
     have its own label.
     """
     ratios = np.empty((2, len(events), n_trials))
-    parts = [(event, Score(event), neighbours(event)) for event in events]
+    parts = [(event, neighbours(event)) for event in events]
     for side in range(2):
         for trial in range(n_trials):
             owner = f"audit_mechanism/table {side}/trial {trial}"
             mechanism = Mechanism(events, Streams(random_state, owner))
-            for place, (event, score, tables) in enumerate(parts):
+            for place, (event, tables) in enumerate(parts):
                 along = np.empty(event.n_steps)
                 for step in range(event.n_steps):
                     theta = -_DIRECTION if step % 2 else _DIRECTION
                     released = mechanism.release(event.label, tables[side], theta)
                     along[step] = released @ theta
-                ratio = score.of_step(along, event.step_stds).sum()
-                ratios[side, place, trial] = ratio
+                ratio = log_ratio(event, along, event.step_stds)
+                ratios[side, place, trial] = ratio.sum()
     return ratios
 
 
-class Score:
-    """Log-likelihood ratio of an event's releases, with versus without the canary.
+def log_ratio(
+    event: Event, released: np.ndarray, std: np.ndarray | float
+) -> np.ndarray:
+    """Return the log-likelihood ratio of releases, with versus without the canary.
 
-    Both likelihoods are those that the event claims.
+    `released` holds the components of the releases along the canary's direction. Both
+    likelihoods are those that the event claims.
 
     Notes
     -----
@@ -291,52 +275,43 @@ class Score:
     components along the canary's direction. The weights are ``sensitivity / std**2``.
     No test of these releases is more powerful than a test by the likelihood ratio.
     """
+    (full, other), rate = lengths(event), event.sampling_rate
+    if rate == 1:
+        return (released - (full + other) / 2) * (full - other) / np.square(std)
 
-    def __init__(self, event: Event):
-        self._event, self._lengths = event, lengths(event)
+    def log_mixture(centre: float) -> np.ndarray:
+        """Return log(density of a release / density of the noise alone).
 
-    def of_step(self, released: np.ndarray, std: np.ndarray | float) -> np.ndarray:
-        """Return the log-likelihood ratio of each release.
-
-        `released` holds the components of the releases along the canary's direction.
+        `centre` is what the canary adds to the sum if it is in the batch.
         """
-        (full, other), rate = self._lengths, self._event.sampling_rate
-        if rate == 1:
-            return (released - (full + other) / 2) * (full - other) / np.square(std)
+        exponent = (2 * centre * released - centre**2) / (2 * np.square(std))
+        return np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)
 
-        def log_mixture(centre: float) -> np.ndarray:
-            """Return log(density of a release / density of the noise alone).
+    return log_mixture(full) - log_mixture(other)
 
-            `centre` is what the canary adds to the sum if it is in the batch.
-            """
-            exponent = (2 * centre * released - centre**2) / (2 * np.square(std))
-            return np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)
 
-        return log_mixture(full) - log_mixture(other)
+def moments(event: Event) -> tuple[float, float]:
+    """Return the difference of the ratio's two means, and the ratio's variance.
 
-    def moments(self) -> tuple[float, float]:
-        """Return the difference of the ratio's two means, and the ratio's variance.
-
-        The two means are those with and without the canary. The variance is the mean of
-        the variances with and without the canary. They are computed for the ratio of
-        all releases of the event, by numerical integration, under the event's claim.
-        """
-        apart = variance = 0.0
-        (full, other), rate = self._lengths, self._event.sampling_rate
-        stds, counts = np.unique(self._event.step_stds, return_counts=True)
-        for std, count in zip(stds.tolist(), counts.tolist(), strict=True):
-            # 0 is also a centre, because the canary may not be in the batch.
-            ends = min(full, other, 0.0) - 12 * std, max(full, other, 0.0) + 12 * std
-            x = np.linspace(*ends, 40_001)
-            ratio, means = self.of_step(x, std), []
-            for centre in (full, other):
-                weights = rate * np.exp(-(((x - centre) / std) ** 2) / 2)
-                weights += (1 - rate) * np.exp(-((x / std) ** 2) / 2)
-                weights /= weights.sum()
-                means.append(float(weights @ ratio))
-                variance += count * float(weights @ (ratio - means[-1]) ** 2) / 2
-            apart += count * (means[0] - means[1])
-        return apart, variance
+    The two means are those with and without the canary. The variance is the mean of the
+    variances with and without the canary. They are computed for the ratio of all
+    releases of the event, by numerical integration, under the event's claim.
+    """
+    apart = variance = 0.0
+    (full, other), rate = lengths(event), event.sampling_rate
+    for std, count in event.grouped_stds:
+        # 0 is also a centre, because the canary may not be in the batch.
+        ends = min(full, other, 0.0) - 12 * std, max(full, other, 0.0) + 12 * std
+        x = np.linspace(*ends, 40_001)
+        ratio, means = log_ratio(event, x, std), []
+        for centre in (full, other):
+            weights = rate * np.exp(-(((x - centre) / std) ** 2) / 2)
+            weights += (1 - rate) * np.exp(-((x / std) ** 2) / 2)
+            weights /= weights.sum()
+            means.append(float(weights @ ratio))
+            variance += count * float(weights @ (ratio - means[-1]) ** 2) / 2
+        apart += count * (means[0] - means[1])
+    return apart, variance
 
 
 # Results of audits.
@@ -398,14 +373,6 @@ class AuditResult:
         )
 
 
-# Delta that is used if the plan has none.
-_DELTA = 1e-5
-# Allowed numbers of trials. Half of the trials choose the threshold, so bounds from
-# fewer trials would be useless.
-_LEAST_TRIALS, _MOST_TRIALS = 100, 10_000_001
-_ROUNDING = 1e-9
-
-
 @public("skfdp.audit")
 @dataclasses.dataclass(frozen=True)
 class ReleaseAudit:
@@ -445,7 +412,7 @@ class ReleaseAudit:
     @property
     def passed(self) -> bool:
         """Whether the claim was not refuted."""
-        return self.low <= self.claimed * (1 + _ROUNDING)
+        return self.low <= self.claimed * (1 + 1e-9)  # up to rounding
 
     def __str__(self) -> str:
         return (
@@ -573,14 +540,9 @@ def audit_mechanism(
     >>> result.whole.low < plan.mu < result.whole.high
     True
     """
-    check_number(
-        "n_trials",
-        n_trials,
-        low=_LEAST_TRIALS,
-        high=_MOST_TRIALS,
-        include_low=True,
-        integral=True,
-    )
+    # Half of the trials choose the threshold: bounds from fewer would be useless.
+    many = {"low": 100, "high": 10_000_001, "include_low": True}
+    check_number("n_trials", n_trials, integral=True, **many)
     check_number("confidence", confidence, high=1)
     check_random_state(random_state)
     subject, events, own_delta = _resolved(plan)
@@ -594,7 +556,10 @@ def audit_mechanism(
     of_all, middle = ratios.sum(axis=1), int(n_trials) // 2
     chosen, counted = of_all[:, :middle], of_all[:, middle:]
     candidates = np.unique(chosen)
-    found = mu_lower_bound(*largest_rates(*chosen, candidates, half))
+    # The Gaussian-DP parameter that bounds of the two rates imply: mu-Gaussian-DP has
+    # FNR >= Phi(Phi^-1(1 - FPR) - mu) (Dong, Roth and Su 2022).
+    found = sum(map(stats.norm.isf, largest_rates(*chosen, candidates, half)))
+    found = np.where(np.isfinite(found), np.maximum(found, 0.0), 0.0)
     # Among equally good thresholds take the middle one.
     best = np.flatnonzero(found == found.max())
     threshold = candidates[best[len(best) // 2]]
@@ -632,17 +597,16 @@ def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
             f"plan={plan!r} has pure releases, whose chances a fit checks exactly: "
             "pass a plan of Gaussian releases."
         )
-    labels = ", ".join(dict.fromkeys(event.label for event in events))
-    subject = getattr(plan, "subject", labels)
-    delta = getattr(plan, "delta", getattr(plan, "target_delta", _DELTA))
-    compose(events)  # refuses events that do not compose
     labels = [event.label for event in events]
-    found = []
-    for place, event in enumerate(events):
-        if before := labels[:place].count(event.label):
-            event = dataclasses.replace(event, label=f"{event.label} ({before + 1})")
-        found.append(event)
-    return subject, tuple(found), delta
+    subject = getattr(plan, "subject", ", ".join(dict.fromkeys(labels)))
+    delta = getattr(plan, "delta", getattr(plan, "target_delta", 1e-5))
+    compose(events)  # refuses events that do not compose
+    before = [labels[:place].count(label) for place, label in enumerate(labels)]
+    distinct = tuple(
+        dataclasses.replace(event, label=f"{event.label} ({n + 1})") if n else event
+        for event, n in zip(events, before, strict=True)
+    )
+    return subject, distinct, delta
 
 
 def _release_audits(
@@ -652,14 +616,14 @@ def _release_audits(
 
     The confidence intervals hold jointly.
     """
-    moments = np.array([Score(event).moments() for event in events])
+    claimed = np.array([*map(moments, events)])
     found = [
         (event.label, event.n_steps, event.sampling_rate, event.mu, *of_event)
-        for event, *of_event in zip(events, moments, ratios.swapaxes(0, 1), strict=True)
+        for event, *of_event in zip(events, claimed, ratios.swapaxes(0, 1), strict=True)
     ]
     n_steps = sum(event.n_steps for event in events)
     rate = min(event.sampling_rate for event in events)
-    found += [("whole", n_steps, rate, mu, moments.sum(axis=0), ratios.sum(axis=1))]
+    found += [("whole", n_steps, rate, mu, claimed.sum(axis=0), ratios.sum(axis=1))]
     each = 1 - (1 - confidence) / len(found)
     return [
         ReleaseAudit(

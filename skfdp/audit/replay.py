@@ -31,7 +31,7 @@ from skfdp.data.units import numbered
 from skfdp.data.validation import check_number
 from skfdp.mechanisms import noise
 from skfdp.mechanisms.noise import Asked
-from skfdp.privacy.accounting import cost, gdp_epsilon
+from skfdp.privacy.accounting import cost, gdp_epsilon, is_listed
 from skfdp.privacy.assumptions import CLASSES_READ
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import Receipt, new_entries
@@ -154,8 +154,6 @@ MALFORMED: dict[str, Callable[[np.random.Generator, np.ndarray], float]] = {
         [np.nan, np.inf, -np.inf, 0.5, 1e308]
     ),
 }
-# Probability that only some rows of a person with several rows differ.
-_IN_PART = 0.3
 #: Kinds of changes that replace a text or a label by another value of its column.
 _KNOWN = ("another record's values", "values drawn anew")
 #: Replacements of cells in text columns, and in object columns; used in turn.
@@ -219,7 +217,7 @@ def neighbouring_tables(
         person = last if split.whole else int(rng.integers(last + 1))
         rows = own = np.flatnonzero(persons == person)
         name = f"all rows of person {person}" if own_persons else f"record {person}"
-        if len(own) > 1 and rng.random() < _IN_PART:
+        if len(own) > 1 and rng.random() < 0.3:  # only some rows differ
             size = int(rng.integers(1, len(own)))
             rows = np.sort(rng.choice(own, size, replace=False))
             name = f"some rows of person {person}"
@@ -282,27 +280,23 @@ class _Change(NamedTuple):
                 return _TEXTS[self.number % len(_TEXTS)]
             return dtype.na_value if self.kind in MALFORMED else another
         if values.dtype.kind in "fiu":
-            return self._number(values)
+            finite = values[np.isfinite(values)].astype(np.float64)
+            make = (FINITE | MALFORMED)[self.kind]
+            found = float(make(self.rng, finite if len(finite) else np.zeros(1)))
+            integral = values.dtype.kind in "iu"
+            if np.isnan(found) and integral:
+                return self.rng.choice(values)
+            if not np.isfinite(found) and not integral:
+                return found
+            limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
+            # Compare integers, because some limits are not exact in float64.
+            low, high = int(limits.min), int(limits.max)
+            return values.dtype.type(min(max(found, low), high))
         if values.dtype.kind == "M" and self.kind in MALFORMED:
             return np.array("NaT", dtype=values.dtype)[()]
         if values.dtype.kind == "O" and not known:
             return _NO_NUMBERS[self.number % len(_NO_NUMBERS)]
         return another
-
-    def _number(self, values: np.ndarray) -> Any:
-        """Return the replacement of a number, in the type of its column."""
-        finite = values[np.isfinite(values)].astype(np.float64)
-        make = (FINITE | MALFORMED)[self.kind]
-        found = float(make(self.rng, finite if len(finite) else np.zeros(1)))
-        integral = values.dtype.kind in "iu"
-        if np.isnan(found) and integral:
-            return self.rng.choice(values)
-        if not np.isfinite(found) and not integral:
-            return found
-        limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
-        # Compare integers, because some limits are not exact in float64.
-        low, high = int(limits.min), int(limits.max)
-        return values.dtype.type(min(max(found, low), high))
 
 
 def checked(
@@ -450,9 +444,9 @@ class Repeating(Recording):
             self.differences.append(("release", f"{label} is requested in addition"))
             raise ReplayDiffers
         wanted = self._recorded[len(self.moves)]
-        names = [n for n, fact in _facts(asked).items() if wanted.facts[n] != fact]
-        if not asked.event.relation.counts_are_public and "n_rows" in names:
-            names.remove("n_rows")
+        free = () if asked.event.relation.counts_are_public else ("n_rows",)
+        facts = {n: fact for n, fact in _facts(asked).items() if n not in free}
+        names = [n for n, fact in facts.items() if wanted.facts[n] != fact]
         self.differences += [("release", f"{label} has another {n}") for n in names]
         if {"label", "query", "shape"} & {*names}:
             raise ReplayDiffers
@@ -478,16 +472,14 @@ class Repeating(Recording):
             # The later batches of the two tables use different random words; see
             # `audit_replay`.
             return True
-        n_rows = min(one.query.n_rows, other.query.n_rows)
-        is_null, summed = np.zeros(n_rows, dtype=bool), []
+        rows = np.arange(min(one.query.n_rows, other.query.n_rows))
+        differs = np.zeros(len(rows), dtype=bool)
+        for asked in (one, other):
+            differs ^= True if asked.batch is None else np.isin(rows, asked.batch)
         for asked in (one, other):
             if asked.is_null is not None:
-                is_null |= asked.is_null[:n_rows]
-            every = asked.batch is None
-            summed.append(
-                every | np.isin(np.arange(n_rows), [] if every else asked.batch)
-            )
-        return not ((summed[0] != summed[1]) & ~is_null).any()
+                differs &= ~asked.is_null[: len(rows)]
+        return not differs.any()
 
     def _move(self, wanted: Release, asked: Asked) -> Move:
         """Return the change of this sum between the two tables.
@@ -548,12 +540,7 @@ def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _added(wanted: Release, asked: Asked, own: np.ndarray) -> tuple[float, float]:
-    """Compare two tables: return a norm for the rows `own`, and one for other rows.
-
-    The first result is the norm of the sum over `own`, in the table where this norm is
-    larger. The second result is the norm of the difference between the two tables'
-    sums over all other rows.
-    """
+    """Return the largest norm of the sum over `own`, and how far all others move."""
     others = np.delete(np.arange(asked.query.n_rows), own)
     sums = [_partial(one, asked.theta, own) for one in (wanted.asked, asked)]
     return max(map(_length, sums)), _length(_moved(wanted, asked, others))
@@ -621,7 +608,9 @@ class Charges(PrivacyLedger):
         # A copy in another process has no open replay, so it refuses charges.
         return Charges, ()
 
-    def charge(self, events: Iterable[Event], *, label: str | None = None) -> Receipt:
+    def charge(
+        self, events: Iterable[Event], *, label: str | None = None, name: Any = None
+    ) -> Receipt:
         """Record a charge, and return its receipt."""
         if noise.current() is None:
             raise ValueError(_ELSEWHERE)
@@ -635,11 +624,6 @@ class Charges(PrivacyLedger):
             "epsilon=inf makes no privacy claim to audit: give every private part a "
             "finite epsilon."
         )
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """All events that were charged."""
-        return tuple(event for events, *_ in self.given for event in events)
 
 
 class Outcome(NamedTuple):
@@ -862,7 +846,8 @@ class _Recorded:
                 "message is withheld because it may quote data: call `fit` to see it."
             )
         asked = [one.asked.event for one in self.releases]
-        if not asked or any(event not in asked for event in first.charges.events):
+        self.charged = tuple(e for events, _ in first.charges.given for e in events)
+        if not asked or any(event not in asked for event in self.charged):
             raise ValueError(
                 "a charged release was not made in this thread: let every private part "
                 "run with n_jobs=None, which gives the same results."
@@ -1033,12 +1018,10 @@ def audit_replay(
             f"fit_params={shown(fit_params)} must be None or a dict of arguments by "
             "name."
         )
-    try:
-        neighbors = None if neighbors is None else iter(neighbors)
-    except TypeError:  # also an array without dimensions
+    if neighbors is not None and not is_listed(neighbors):
         raise TypeError(
             f"neighbors={shown(neighbors)} must be None or a list of pairs (X, y)."
-        ) from None
+        )
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
     parts = private_parts(estimator) if made else {}
     if not parts:
@@ -1074,7 +1057,13 @@ def audit_replay(
     recorded = _Recorded(estimator, *base, fit_params)
     try:
         claim = report(recorded.baseline.model)
-        public = _public_columns(claim, estimator, base[0], columns)
+        steps = [estimator, *estimator.get_params(deep=True).values()]
+        piped = any(isinstance(one, Pipeline) for one in steps)
+        names = claim.public_sources
+        if names is None and not (piped and claim.public_features):
+            names = claim.public_features
+        # The columns that identify persons are public, too.
+        public = None if names is None else mask_of([*names, *columns], base[0])
     except (ValueError, PrivacyBudgetError):
         claim = public = None
     if neighbors is not None:
@@ -1086,7 +1075,13 @@ def audit_replay(
             "part of one record."
         )
     else:
-        split = _split(recorded, claim, public, whole, persons, y is not None)
+        target = None
+        if y is not None and not claim.public_target:
+            target = "numbers" if is_regressor(estimator) else None
+            target = "labels" if is_classifier(estimator) else target
+        read = any(e.classes_source == "data" for e in recorded.charged)
+        read = read or any(one.key == CLASSES_READ.key for one in claim.assumptions)
+        split = Split(~public, target, not read, whole, persons)
         rng = np.random.default_rng(random_state)
         found = neighbouring_tables(X, y, split, rng, int(n_neighbors))
     return _result(recorded, claim, found)
@@ -1096,43 +1091,8 @@ def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
     """Return a mask of the named columns of X, or None if X lacks a name."""
     columns: dict[Any, int] = {place: place for place in range(X.shape[1])}
     columns |= {str(n): place for place, n in enumerate(getattr(X, "columns", ()))}
-    if not columns.keys() >= {*names}:
-        return None
-    return np.isin(range(X.shape[1]), [columns[name] for name in names])
-
-
-def _public_columns(
-    claim: PrivacyReport, estimator: Any, X: Any, columns: list[str]
-) -> np.ndarray | None:
-    """Return the mask of the public columns of X, or None if they are unknown.
-
-    The columns that identify persons (`columns`) are public, too.
-    """
-    names = claim.public_sources
-    if names is None:
-        names = claim.public_features
-        steps = [estimator, *estimator.get_params(deep=True).values()]
-        if names and any(isinstance(one, Pipeline) for one in steps):
-            return None
-    return mask_of([*names, *columns], X)
-
-
-def _split(
-    recorded: _Recorded,
-    claim: PrivacyReport,
-    public: np.ndarray,
-    whole: bool,
-    persons: np.ndarray | None,
-    has_target: bool,
-) -> Split:
-    estimator, target = recorded.estimator, None
-    if has_target and not claim.public_target:
-        target = "numbers" if is_regressor(estimator) else None
-        target = "labels" if is_classifier(estimator) else target
-    events = recorded.baseline.charges.events
-    read = any(event.classes_source == "data" for event in events)
-    read = read or any(one.key == CLASSES_READ.key for one in claim.assumptions)
-    return Split(~public, target, not read, whole, persons)
+    own = [columns.get(name) for name in names]
+    return None if None in own else np.isin(range(X.shape[1]), own)
 
 
 def _result(
@@ -1156,8 +1116,8 @@ def _result(
         Difference(kind, where, seen[kind, where][0], len(seen[kind, where]))
         for kind, where in sorted(seen, key=lambda key: order.index(key[0]))
     )
-    estimator = recorded.estimator
-    events = recorded.baseline.charges.events
+    estimator, events = recorded.estimator, recorded.charged
+    of_whole = [event for event in events if event.sampling_rate == 1]
     relation = recorded.releases[0].asked.event.neighboring_relation
     subject, delta = type(estimator).__name__, 0.0
     if claim is None:
@@ -1169,17 +1129,11 @@ def _result(
     bound = math.inf
     if not any(one.kind in LEAVES for one in differences):
         # For each neighbour, the Gaussian-DP parameter of the recorded releases.
-        mus = [
-            math.hypot(
-                *(
-                    one.distance / one.noise_std
-                    for one in replay
-                    if one.event.sampling_rate == 1 and one.event in events
-                )
-            )
+        moved_by = [
+            [one.distance / one.noise_std for one in replay if one.event in of_whole]
             for replay in moves
         ]
-        bound = gdp_epsilon(delta, max(mus))
+        bound = gdp_epsilon(delta, max(math.hypot(*one) for one in moved_by))
     labels = Counter(one.asked.event.label for one in recorded.releases)
     moved = {label: [(math.nan, 0.0)] for label in labels}
     for one in itertools.chain(*moves):

@@ -16,17 +16,6 @@ from skfdp.cli import output
 from skfdp.cli.arguments import BUNDLED, check_fit, parse
 from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
 
-# A command imports its modules when it runs, so that --help is fast.
-_HOMES = {
-    BUNDLED: ("demo", "run"),
-    "fit": ("fit", "run"),
-    "predict": ("use", "predict"),
-    "score": ("use", "score"),
-    "report": ("use", "report"),
-    "ledger": ("use", "ledger"),
-    "schema": ("use", "schema"),
-}
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``skfdp`` with these arguments, by default those of the process.
@@ -46,16 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise CommandError("skfdp needs pandas: pip install 'skfdp[cli]'.")
         if arguments.command in (BUNDLED, "fit"):
             check_fit(arguments)
-        module, name = _HOMES[arguments.command]
+        # A command imports its modules when it runs, so that --help is fast.
+        homes = {BUNDLED: ("demo", "run"), "fit": ("fit", "run")}
+        module, name = homes.get(arguments.command, ("use", arguments.command))
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
-    except CommandError as error:
+    except (CommandError, OutputError) as error:
         complain(f"error: {error}{_done(arguments)}")
-        return 2
+        return 2 if isinstance(error, CommandError) else 1
     except ReaderGoneError:
         return 0
-    except OutputError as error:
-        complain(f"error: {error}{_done(arguments)}")
-        return 1
     except KeyboardInterrupt:
         complain(f"interrupted.{_done(arguments)}")
         return 130

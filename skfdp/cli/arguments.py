@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from skfdp._version import __version__
 from skfdp.cli.output import CommandError, refusing
-from skfdp.privacy.events import RELATIONS, Relation, check_budget
+from skfdp.privacy.checks import count, number
+from skfdp.privacy.events import RELATIONS, Relation, check_delta
 from skfdp.privacy.report import check_context
 
 #: Name of the default command: the comparison on bundled data.
@@ -23,7 +25,6 @@ examples:
   skfdp fit stays.csv --schema stays.toml --model stays.skops --report stays.json
   skfdp predict stays.skops new.csv --schema stays.toml -o predicted.csv
 """
-_SEVERAL = {"action": "extend", "nargs": "+", "metavar": "COLUMN", "default": []}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,9 +35,174 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"skfdp: error: {message}\n")
 
 
+#: The options of a command: for the names of one, the arguments of `add_argument`.
+Options = dict[str, dict[str, Any]]
+
+
+def _of(text: str, **more: Any) -> dict[str, Any]:
+    return {"help": text, **more}
+
+
+def _flag(text: str) -> dict[str, Any]:
+    return _of(text, action="store_true")
+
+
+def _columns(text: str) -> dict[str, Any]:
+    return _of(text, action="extend", nargs="+", metavar="COLUMN", default=[])
+
+
+_FULL = {"--full": _flag("print the annex of the statement, too")}
+_TABLE = _of("CSV with a line of names, .parquet or .arrow", metavar="TABLE")
+_DECLARED: Options = {
+    "file": _TABLE,
+    "--schema": _of("as 'skfdp schema' drafts it", metavar="FILE", required=True),
+}
+_FIT: Options = {
+    "--epsilon": _of("budget (default: 1)", type=float, default=1.0),
+    "--delta": _of("default: 1e-5", type=float, default=1e-5),
+    "--relation": _of(
+        "neighbouring relation (default: replace_one)",
+        choices=RELATIONS,
+        default="replace_one",
+    ),
+    "--seed": _of("reproducible noise, without privacy guarantee", type=int),
+    "--repeats": _of(
+        "number of fits for each line of the comparison (default: 3)",
+        type=int,
+        default=3,
+    ),
+    "--report": _of("write the privacy report", metavar="FILE.json", type=Path),
+}
+_SCORE: Options = {
+    "saved": _of(".skops, or .joblib, which can run any code", metavar="MODEL"),
+    **_DECLARED,
+}
+_COMMANDS: dict[str, tuple[str, Options]] = {
+    "schema": (
+        "draft a schema of a table, or check a table against it",
+        {
+            "file": _TABLE,
+            "--check": _of(
+                "check the table against this schema instead", metavar="FILE"
+            ),
+            "--private-counts": _flag(
+                "with --check: print exact counts of unreadable private values for the "
+                "owner's eyes (NOT protected), and note in the schema file that they "
+                "were seen"
+            ),
+            "--public": _columns(
+                "columns that may be disclosed: names, patterns such as 'mean *', or "
+                "'all' for every column except the outcomes and the group"
+            ),
+            "--outcomes": _columns("columns to predict"),
+            "--group": _of(
+                "column with the person's id: all rows of one person are protected "
+                "together. Not a feature. Which rows belong together stays visible",
+                metavar="COLUMN",
+            ),
+            "--delimiter": _of("separator of fields in a CSV file", metavar="TEXT"),
+            "--decimal": _of("decimal sign: a point or a comma", metavar="TEXT"),
+            "--thousands": _of("separator of thousands", metavar="TEXT"),
+            "--encoding": _of("encoding of the file, such as latin1", metavar="TEXT"),
+            "--skip-lines": _of("lines above the line of names", type=int, metavar="N"),
+            "--header": _flag(
+                "the first line holds names, also if they look like a record (a word "
+                "that begins with a digit, a repeated name; otherwise refused)"
+            ),
+            "-o --output": _of("a new file", metavar="FILE.toml", type=Path),
+        },
+    ),
+    "fit": (
+        "train a private model, and write it with its privacy report",
+        {
+            **_DECLARED,
+            "--target": _of("the outcome, if the schema has several", metavar="COLUMN"),
+            **_FIT,
+            "--n-records": _of("public size, for add_or_remove_one", type=int),
+            "--ledger": _of("SQLite file that the fit is charged to", metavar="FILE"),
+            "--limit": _of(
+                "total epsilon, at --delta, of all fits charged to a new ledger; the "
+                "file stores the limit, and a fit that would exceed it is refused",
+                metavar="EPSILON",
+                type=float,
+            ),
+            "--evaluate": _of(
+                "compare on held-out rows; the scores are NOT protected (default, "
+                "except with --ledger or add_or_remove_one); --no-evaluate trains on "
+                "all rows and prints only the statement",
+                action=argparse.BooleanOptionalAction,
+            ),
+            "--test-size": _of(
+                "held-out share (default: 0.25)", type=float, default=0.25
+            ),
+            "--model": _of(
+                "save the model: .skops or .joblib", metavar="FILE", type=Path
+            ),
+            "--overwrite": _flag("replace an existing file of --model"),
+            "--context": _of(
+                "data, date, by and purpose: facts for the report, which are not "
+                "checked",
+                nargs="+",
+                default=[],
+                metavar="KEY=TEXT",
+            ),
+        },
+    ),
+    "predict": (
+        "predict rows with a saved model",
+        {
+            **_SCORE,
+            "-o --output": _of("CSV or .parquet", metavar="FILE", type=Path),
+            "--keep": _columns("columns to write next to the predictions"),
+        },
+    ),
+    "score": ("score a saved model on rows whose target is known", _SCORE),
+    "report": (
+        "print the statement of a report, a saved model or a ledger",
+        {
+            "file": _of(
+                "a report (.json), a model (.skops, .joblib) or a ledger",
+                metavar="FILE",
+            ),
+            **_FULL,
+            "--json": _flag("print the report as JSON"),
+            "--html": _of("also write a web page", metavar="FILE", type=Path),
+        },
+    ),
+    "ledger": (
+        "show limit, spent and remaining budget of a ledger",
+        {"file": _of("the SQLite file of 'skfdp fit --ledger'", metavar="FILE")},
+    ),
+}
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of one command, or exit with status 2."""
-    arguments = _parser().parse_args(argv)
+    parser = _Parser(
+        prog="skfdp",
+        description="Differentially private models of tables where part of each record "
+        "may be public. Without a command: a comparison on data bundled with "
+        "scikit-learn.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"skfdp {__version__}")
+    commands = parser.add_subparsers(
+        dest="command", title="commands", metavar="COMMAND"
+    )
+    # A part of the digits is public, so their number is public.
+    known = [one for one in RELATIONS if Relation(one).counts_are_public]
+    relation = {"--relation": _FIT["--relation"] | {"choices": known}}
+    parsers = {parser: _FULL | _FIT | relation}
+    for name, (text, options) in _COMMANDS.items():
+        about = {"help": text, "description": f"{text}.", "allow_abbrev": False}
+        parsers[commands.add_parser(name, **about)] = options
+    debug = {"--debug": _flag("show tracebacks, which may quote data")}
+    for one, options in parsers.items():
+        for names, given in (options | debug).items():
+            one.add_argument(*names.split(), **given)
+    arguments = parser.parse_args(argv)
     arguments.command = arguments.command or BUNDLED
     # What the command did, in sentences: written files, and charges to a ledger.
     arguments.done, arguments.charged = [], list
@@ -45,36 +211,23 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def check_fit(arguments: argparse.Namespace) -> None:
     """Check the options of a fit, without reading the table."""
-    _check_positive("--epsilon", arguments.epsilon)
+    is_fit = arguments.command == "fit"
     with refusing(ValueError):
-        check_budget(arguments.epsilon, arguments.delta)
-    if arguments.repeats < 1:
-        raise CommandError(f"--repeats={arguments.repeats} must be at least 1.")
-    if arguments.seed is not None and arguments.seed < 0:
-        raise CommandError(f"--seed={arguments.seed} must not be negative.")
-    if arguments.command == "fit":
-        _check_evaluation(arguments)
+        for name in ("epsilon", "limit") if is_fit else ("epsilon",):
+            if (value := getattr(arguments, name)) is not None:
+                expected = "a positive, finite number up to 1e12, such as 1"
+                number(name, value, expected, 0, 1e12, closed="right")
+        check_delta(arguments.delta)
+        count("repeats", arguments.repeats)
+        count("seed", arguments.seed or 0, 0)
+        if not is_fit:
+            return
+        share = "strictly between 0 and 1"
+        number("test_size", arguments.test_size, share, 0, 1, closed="neither")
         pairs = [pair.partition("=") for pair in arguments.context]
-        with refusing(ValueError):
-            arguments.context = check_context({key: text for key, _, text in pairs})
-        path = arguments.model
-        if path is not None and path.suffix not in (".skops", ".joblib"):
-            raise CommandError(f"--model {path} must end in .skops or .joblib.")
-
-
-def _check_positive(option: str, value: float) -> None:
-    if not 0 < value <= 1e12:
-        raise CommandError(
-            f"{option}={value:g} must be a positive, finite number up to 1e12, "
-            "such as 1."
-        )
-
-
-def _check_evaluation(arguments: argparse.Namespace) -> None:
-    if arguments.limit is not None:
-        _check_positive("--limit", arguments.limit)
-        if arguments.ledger is None:
-            raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
+        arguments.context = check_context({key: text for key, _, text in pairs})
+    if arguments.limit is not None and arguments.ledger is None:
+        raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
     # With a ledger every use of the data must be charged, but the exact scores of a
     # comparison have no finite epsilon. Under add_or_remove_one the number of rows is
     # private, and the choice of held-out rows depends on this number.
@@ -87,172 +240,7 @@ def _check_evaluation(arguments: argparse.Namespace) -> None:
             "held-out rows are exact and no accounting covers them: leave one of the "
             "two out."
         )
-    if arguments.evaluate is None:
-        arguments.evaluate = not obstacle
-    if not 0 < arguments.test_size < 1:
-        raise CommandError(
-            f"--test-size={arguments.test_size} must be strictly between 0 and 1."
-        )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="skfdp",
-        description="Differentially private models of tables where part of each record "
-        "may be public. Without a command: a comparison on data bundled with "
-        "scikit-learn.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--version", action="version", version=f"skfdp {__version__}")
-    add("--full", action="store_true", help="print the annex of the statement, too")
-    # A part of the digits is public, so their number is public.
-    _add_fit(add, [one for one in RELATIONS if Relation(one).counts_are_public])
-    _add_debug(add)
-    commands = parser.add_subparsers(
-        dest="command", title="commands", metavar="COMMAND"
-    )
-    for name, (text, options) in _COMMANDS.items():
-        add = commands.add_parser(
-            name, help=text, description=f"{text}.", allow_abbrev=False
-        ).add_argument
-        options(add)
-        _add_debug(add)
-    return parser
-
-
-def _add_debug(add) -> None:
-    add("--debug", action="store_true", help="show tracebacks, which may quote data")
-
-
-def _add_fit(add, relations: Sequence[str] = RELATIONS) -> None:
-    add("--epsilon", type=float, default=1.0, help="budget (default: 1)")
-    add("--delta", type=float, default=1e-5, help="default: 1e-5")
-    add(
-        "--relation",
-        choices=relations,
-        default="replace_one",
-        help="neighbouring relation (default: replace_one)",
-    )
-    add("--seed", type=int, help="reproducible noise, without privacy guarantee")
-    add(
-        "--repeats",
-        type=int,
-        default=3,
-        help="number of fits for each line of the comparison (default: 3)",
-    )
-    add("--report", metavar="FILE.json", type=Path, help="write the privacy report")
-
-
-def _fit(add) -> None:
-    _add_table(add)
-    add("--target", metavar="COLUMN", help="the outcome, if the schema has several")
-    _add_fit(add)
-    add("--n-records", type=int, help="public size, for add_or_remove_one")
-    add("--ledger", metavar="FILE", help="SQLite file that the fit is charged to")
-    add(
-        "--limit",
-        metavar="EPSILON",
-        type=float,
-        help="total epsilon, at --delta, of all fits charged to a new ledger; the file "
-        "stores the limit, and a fit that would exceed it is refused",
-    )
-    add(
-        "--evaluate",
-        action=argparse.BooleanOptionalAction,
-        help="compare on held-out rows; the scores are NOT protected (default, except "
-        "with --ledger or add_or_remove_one); --no-evaluate trains on all rows and "
-        "prints only the statement",
-    )
-    add("--test-size", type=float, default=0.25, help="held-out share (default: 0.25)")
-    add("--model", metavar="FILE", type=Path, help="save the model: .skops or .joblib")
-    add("--overwrite", action="store_true", help="replace an existing file of --model")
-    add(
-        "--context",
-        nargs="+",
-        default=[],
-        metavar="KEY=TEXT",
-        help="data, date, by and purpose: facts for the report, which are not checked",
-    )
-
-
-def _predict(add) -> None:
-    _score(add)
-    add("-o", "--output", metavar="FILE", type=Path, help="CSV or .parquet")
-    add("--keep", **_SEVERAL, help="columns to write next to the predictions")
-
-
-def _score(add) -> None:
-    add("saved", metavar="MODEL", help=".skops, or .joblib, which can run any code")
-    _add_table(add)
-
-
-def _report(add) -> None:
-    add(
-        "file",
-        metavar="FILE",
-        help="a report (.json), a model (.skops, .joblib) or a ledger",
-    )
-    add("--full", action="store_true", help="print the annex, too")
-    add("--json", action="store_true", help="print the report as JSON")
-    add("--html", metavar="FILE", type=Path, help="also write a web page")
-
-
-def _ledger(add) -> None:
-    add("file", metavar="FILE", help="the SQLite file of 'skfdp fit --ledger'")
-
-
-def _schema(add) -> None:
-    add("file", metavar="TABLE", help="CSV with a line of names, .parquet or .arrow")
-    add("--check", metavar="FILE", help="check the table against this schema instead")
-    add(
-        "--private-counts",
-        action="store_true",
-        help="with --check: print exact counts of unreadable private values for the "
-        "owner's eyes (NOT protected), and note in the schema file that they were seen",
-    )
-    add(
-        "--public",
-        **_SEVERAL,
-        help="columns that may be disclosed: names, patterns such as 'mean *', or "
-        "'all' for every column except the outcomes and the group",
-    )
-    add("--outcomes", **_SEVERAL, help="columns to predict")
-    add(
-        "--group",
-        metavar="COLUMN",
-        help="column with the person's id: all rows of one person are protected "
-        "together. Not a feature. Which rows belong together stays visible",
-    )
-    for option, text in (
-        ("--delimiter", "separator of fields in a CSV file"),
-        ("--decimal", "decimal sign: a point or a comma"),
-        ("--thousands", "separator of thousands"),
-        ("--encoding", "encoding of the file, such as latin1"),
-    ):
-        add(option, metavar="TEXT", help=text)
-    add("--skip-lines", type=int, metavar="N", help="lines above the line of names")
-    add(
-        "--header",
-        action="store_true",
-        help="the first line holds names, also if they look like a record (a word "
-        "that begins with a digit, a repeated name; otherwise refused)",
-    )
-    add("-o", "--output", metavar="FILE.toml", type=Path, help="a new file")
-
-
-def _add_table(add) -> None:
-    add("file", metavar="TABLE", help="CSV with a line of names, .parquet or .arrow")
-    add("--schema", metavar="FILE", required=True, help="as 'skfdp schema' drafts it")
-
-
-_COMMANDS = {
-    "schema": ("draft a schema of a table, or check a table against it", _schema),
-    "fit": ("train a private model, and write it with its privacy report", _fit),
-    "predict": ("predict rows with a saved model", _predict),
-    "score": ("score a saved model on rows whose target is known", _score),
-    "report": ("print the statement of a report, a saved model or a ledger", _report),
-    "ledger": ("show limit, spent and remaining budget of a ledger", _ledger),
-}
+    arguments.evaluate = not obstacle and arguments.evaluate in (None, True)
+    path = arguments.model
+    if path is not None and path.suffix not in (".skops", ".joblib"):
+        raise CommandError(f"--model {path} must end in .skops or .joblib.")

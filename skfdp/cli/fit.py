@@ -14,6 +14,7 @@ import importlib
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,6 @@ trains on all rows.) Scores are those on the held-out rows; +- is a standard dev
 over fits (--repeats) and over the choice of held-out rows. Statement, report and saved
 model are those of the first fit of the last line.
 """
-_MANY_ENTRIES = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +52,9 @@ class Task:
     groups: pd.Series | None = None
 
     @property
-    def regression(self) -> bool:  # noqa: D102
-        return bool(self.schema.columns[self.target].bounds)
-
-    @property
-    def public_target(self) -> bool:  # noqa: D102
-        return self.schema.columns[self.target].public
+    def outcome(self) -> Any:
+        """The type of the target."""
+        return self.schema.columns[self.target]
 
     def features(self, *, public: bool) -> list[str]:
         """Return the public features if `public`, else the private features."""
@@ -68,19 +65,17 @@ class Task:
         """Return an unfitted model; with `everything` no column or target is public."""
         arguments, schema = self.arguments, self.schema
         if everything:
-            columns = schema.columns.items()
             private = {
                 name: dataclasses.replace(one, public=False) if one.public else one
-                for name, one in columns
+                for name, one in schema.columns.items()
             }
             schema = dataclasses.replace(schema, columns=private)
-        kind = FeatureDPRegressor if self.regression else FeatureDPLogisticRegression
-        seed = arguments.seed
-        relation = arguments.relation
+        models = FeatureDPLogisticRegression, FeatureDPRegressor
+        seed, relation = arguments.seed, arguments.relation
         if arguments.n_records is not None:
             with refusing(ValueError):  # the message quotes this public number alone
                 relation = AddOrRemoveOne(arguments.n_records)
-        return kind(
+        return models[bool(self.outcome.bounds)](
             arguments.epsilon,
             arguments.delta,
             schema=schema,
@@ -118,7 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
 def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
     """Train and write the model, print the comparison and a note; return the report."""
     # Several threads make products of small tables slower.
-    threads = 1 if task.X.size < _MANY_ENTRIES else None
+    threads = 1 if task.X.size < 2**20 else None
     with threadpool_limits(threads, "blas"):
         return _job(task, unread, note)
 
@@ -197,13 +192,11 @@ def split(
 
 def _title(task: Task, n_train: int, n_test: int, model) -> str:
     arguments = task.arguments
-    if task.regression:
-        low, high = task.schema.columns[task.target].bounds
-        kind = f"a number from {low:g} to {high:g}"
-    else:
+    kind = "a number from {:g} to {:g}".format(*task.outcome.bounds or (0, 0))
+    if not task.outcome.bounds:
         kind = f"{len(model.classes_)} classes"
     public, private = (task.features(public=side) for side in (True, False))
-    (public if task.public_target else private).append(task.target)
+    (public if task.outcome.public else private).append(task.target)
     lines = [
         f"{Path(arguments.file).name}: predicting {task.target!r}, {kind}.",
         f"Public: {_listed(public) or 'nothing'}.",
@@ -262,34 +255,34 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
     y = np.array(task.y.iloc[exact].tolist())
 
     def baseline(one: Task):
-        if not task.regression and len(np.unique(y)) < 2:
+        if not regression and len(np.unique(y)) < 2:
             return []  # scikit-learn would raise an error that quotes the label
-        model = Ridge() if task.regression else LogisticRegression(max_iter=1000)
+        model = Ridge() if regression else LogisticRegression(max_iter=1000)
         pipeline = make_pipeline(one.schema.encoder(), StandardScaler(), model)
-        with warnings.catch_warnings():  # warnings may reveal data
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):  # warnings may reveal data
             return [pipeline.fit(one.X.iloc[exact], y)]
 
     def fits(one: Task, **options):
         return (one.fit(one.model(repeat, **options), train) for repeat in repeats)
 
-    constant = "mean of the target" if task.regression else "most frequent label"
+    regression, public_target = bool(task.outcome.bounds), task.outcome.public
+    constant = "mean of the target" if regression else "most frequent label"
     if not private:
         constant = f"public columns only (no targets): {constant}"
     # The base rate of a public target costs nothing.
-    free = "0" if task.public_target else "inf"
-    simplest = DummyRegressor() if task.regression else DummyClassifier()
+    free = "0" if public_target else "inf"
+    simplest = DummyRegressor() if regression else DummyClassifier()
     simplest.fit(task.X.iloc[exact], y)
     yield f"base rate: {constant}", free, task, [simplest]
     yield "no privacy (scikit-learn)", "inf", task, baseline(task)
-    if public and task.public_target:
+    if public and public_target:
         label = "public columns and target only (scikit-learn, free)"
         yield label, "0", public_task, baseline(public_task)
     elif public and private:
         label = "public columns only, target private"
         yield label, epsilon, public_task, fits(public_task)
     label = "feature-DP"
-    if public or task.public_target:
+    if public or public_target:
         yield "DP on everything", epsilon, task, fits(task, everything=True)
         if not private:
             label = "label-DP: only the target is private"

@@ -55,18 +55,17 @@ def as_options(text: str) -> str:
     """Replace parameters of Python in a message by options or entries of a schema."""
     for python, instead in _WORDS.items():
         text = re.sub(python, instead, text)
+
+    def as_option(found: re.Match) -> str:
+        name, has_no_value = found.groups()
+        option = _OPTIONS.get(name, name)
+        if option in options:
+            return f"--{option.replace('_', '-')}" + "=" * (not has_no_value)
+        entry = _ENTRIES.get(name)
+        return found[0] if entry is None else entry + " = " * (not has_no_value)
+
     named = r"(?<![\w.'\"(-])([a-z_]+)=(?:(\.{3}|True\b)|(?=\S))"
-    return re.sub(named, _as_option, text)
-
-
-def _as_option(found: re.Match) -> str:
-    name, has_no_value = found.groups()
-    option = _OPTIONS.get(name, name)
-    if option in options:
-        return f"--{option.replace('_', '-')}" + "=" * (not has_no_value)
-    if name not in _ENTRIES:
-        return found[0]
-    return _ENTRIES[name] + " = " * (not has_no_value)
+    return re.sub(named, as_option, text)
 
 
 def stage(text: str) -> None:

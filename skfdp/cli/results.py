@@ -28,8 +28,7 @@ def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[Non
     Warnings of other libraries are dropped, because they may quote data.
     """
     refused = refusing(*errors or (SchemaError,))
-    with warnings.catch_warnings(record=True) as caught, refused:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught, refused:
         yield
     for warning in caught:
         text = " ".join(str(warning.message).split())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,17 @@ def check(arguments: argparse.Namespace) -> None:
             "and the values of public columns."
         )
         if arguments.private_counts:
-            _note_that_counts_are_seen(Path(arguments.check))
+            # Write into the schema file that somebody saw these counts.
+            path = Path(arguments.check)
+            with refusing(OSError):
+                text = path.read_text(encoding="utf-8")
+                if _SEEN not in text:
+                    # A setting stands before the first table.
+                    place, line = r"^\[", f"{_SEEN} = true\n["
+                    if path.suffix == ".json":
+                        place, line = r"\{", f'{{"{_SEEN}": true, '
+                    text = re.sub(place, line, text, count=1, flags=re.MULTILINE)
+                    path.write_text(text, encoding="utf-8")
             for line in _private_counts(declared, arguments.file, private):
                 say(line)
         elif private:
@@ -89,61 +98,19 @@ def check(arguments: argparse.Namespace) -> None:
             )
 
 
-def _note_that_counts_are_seen(path: Path) -> None:
-    """Write into a schema file that somebody saw exact counts of private cells."""
-    with refusing(OSError):
-        text = path.read_text(encoding="utf-8")
-        if _SEEN not in text:
-            if path.suffix == ".json":
-                changed = text.replace("{", f'{{"{_SEEN}": true, ', 1)
-            else:  # a setting stands before the first table
-                lines = text.splitlines(keepends=True)
-                first = next(j for j, one in enumerate(lines) if one.startswith("["))
-                changed = "".join([*lines[:first], f"{_SEEN} = true\n", *lines[first:]])
-            path.write_text(changed, encoding="utf-8")
-
-
 def _private_counts(
     declared: TableSchema, path: str, private: list[str]
 ) -> Iterator[str]:
-    """Yield exact counts of unreadable private cells, and what would read them.
-
-    A cell is never quoted. The counts are not protected.
-    """
+    """Yield exact counts of unreadable private cells: not protected, quoting none."""
     table = OpenTable.of(path, declared)
     yield "NOT PROTECTED, for the owner's eyes: do not pass on. Unreadable values:"
     for name, raw in table.columns(private).items():
         column, lost = declared.columns[name], declared.converted(name, raw)[1]
-        helpful = ""
-        if lost.any():
-            cells = np.asarray(exact(raw))[lost]
-            helpful = "; " + _remedy(declared, name, cells)
+        n_texts = len(set(map(str, np.asarray(exact(raw))[lost].tolist())))
         yield (
             f"  {name!r}: {lost.sum()} of {len(lost)} cannot be read as "
-            f"{column.read_as}{helpful}."
+            f"{column.read_as}" + f"; {n_texts} different texts" * bool(n_texts) + "."
         )
-
-
-def _remedy(declared: TableSchema, name: str, cells: np.ndarray) -> str:
-    """Return which declaration would read most of these unreadable cells."""
-    n_texts = len(set(map(str, cells.tolist())))
-    column = declared.columns[name]
-    if column.bounds and column.axis == "number":
-        for decimal, thousands in itertools.product(".,", (None, *", . '_")):
-            if decimal == thousands:
-                continue
-            other = dataclasses.replace(declared, decimal=decimal, thousands=thousands)
-            n_read = int((~other.converted(name, cells)[1]).sum())
-            if n_read > len(cells) / 2:
-                marks = [f"decimalChar = {decimal!r}"] * (decimal != declared.decimal)
-                marks += [f"groupChar = {thousands!r}"] * (thousands is not None)
-                return f"{' and '.join(marks)} would read {n_read} of them"
-        what = "missingValues"
-    elif column.bounds:
-        what = "dates in another format"
-    else:
-        what = "labels" if name in declared.outcomes else "constraints.enum"
-    return f"{n_texts} different texts, perhaps to declare as {what}"
 
 
 def predict(arguments: argparse.Namespace) -> None:
@@ -191,9 +158,8 @@ def score(arguments: argparse.Namespace) -> None:
         frame = _read(declared, table, model)
         unread = declared.unread(table)
     y, rows = frame[target], frame[model.feature_names_in_]
-    known = y.notna()
-    if not is_regressor(model):
-        known &= y.isin(model.classes_.tolist())
+    regression = is_regressor(model)
+    known = y.notna() if regression else y.isin(model.classes_.tolist())
     if not known.any():
         raise CommandError(
             f"no row has a value of {target!r} that the model was trained on: give a "
@@ -202,9 +168,9 @@ def score(arguments: argparse.Namespace) -> None:
     stage("scoring")
     # From a list, so that NumPy finds the type of the labels.
     X, y = rows[known.to_numpy()], np.array(y[known].tolist())
-    simplest = DummyRegressor() if is_regressor(model) else DummyClassifier()
+    simplest = DummyRegressor() if regression else DummyClassifier()
     simplest.fit(X, y)
-    constant = "mean" if is_regressor(model) else "most frequent label"
+    constant = "mean" if regression else "most frequent label"
     say(f"{Path(arguments.file).name}: {len(y)} rows with a known target {target!r}.")
     say()
     constant = f"base rate: {constant} of these rows"

@@ -133,7 +133,7 @@ class NoiseKey:
         """Charge the fit, unless the ledger holds the charge of this key."""
         name = self.hashed(b"charge", self._digest).hex()
         try:
-            return ledger.charge_once(name, *of_fit, label=label)
+            return ledger.charge(*of_fit, label=label, name=name)
         except PrivacyBudgetError:
             if self._is_new:  # so that a fit that costs less can use the path
                 self.destroy()

@@ -348,8 +348,9 @@ class Mechanism:
         self, asked: _Asked, theta: np.ndarray | None, count: int
     ) -> np.ndarray:
         """Return release number `count`: an integer sum with noise, times the unit."""
-        query, std = asked.query, float(asked.stds[count])
-        batch = self._batch(asked.event, query)
+        query, std, batch = asked.query, float(asked.stds[count]), None
+        if asked.event.sampling_rate < 1 or self._is_null is not None:
+            batch = self._batch(asked.event, query)
         noisy_sum = functools.partial(
             _noisy_sum,
             query,

@@ -27,16 +27,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError, check_delta
 
-# Largest number of iterations of brentq. Some curves need many, because they are
-# constant, or jump, over long ranges of floats.
-_ITERATIONS = 5_000
-# What mu must be, for error messages.
-_OF_MU = "a finite number of at least 0"
-# Number of points of the grid that brackets the minimum of a convex bound.
-_GRID_POINTS = 25
 #: Ways to compute the curve of a composition; see `compose`.
 ACCOUNTANTS = ("auto", "pld")
 
@@ -68,8 +60,12 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     ----------
     Balle and Wang (2018), Theorem 8, https://arxiv.org/abs/1805.06530.
     """
-    mu = checks.number("mu", mu, _OF_MU, 0, closed="left")
-    return _delta(check_epsilon(epsilon), mu)
+    return _delta(check_epsilon(epsilon), _check_mu(mu))
+
+
+def _check_mu(mu: float) -> float:
+    expected = "a finite number of at least 0"
+    return checks.number("mu", mu, expected, 0, closed="left")
 
 
 @tails()
@@ -94,8 +90,7 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     >>> round(gdp_epsilon(1e-5, mu=1 / 3.7306), 3)
     1.0
     """
-    delta = check_delta(delta)
-    mu = checks.number("mu", mu, _OF_MU, 0, closed="left")
+    delta, mu = check_delta(delta), _check_mu(mu)
     if _delta(0.0, mu) <= delta:
         return 0.0
     # `high` is above the root. The last factor keeps it there in spite of rounding.
@@ -122,17 +117,17 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             "epsilon=inf must be finite here, because infinity does not bound mu: pass "
             "a finite number."
         )
-    if _delta(epsilon, 1e-12) > delta:
-        raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
-            "raise one of them."
-        )
     return _largest_mu(epsilon, delta)
 
 
 @functools.lru_cache(64)
 def _largest_mu(epsilon: float, delta: float) -> float:
     """Return the result of `gdp_mu`; cached, because a fit needs it several times."""
+    if _delta(epsilon, 1e-12) > delta:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are too small for a calibration: "
+            "raise one of them."
+        )
     high = 1.0
     while _delta(epsilon, high) < delta:
         high *= 2
@@ -145,7 +140,9 @@ def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> fl
     `excess` must be monotone. With `up`, `excess` decreases, and the point is at or
     above the root. Otherwise `excess` increases, and the point is at or below the root.
     """
-    root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=_ITERATIONS)
+    # Some curves need many iterations, because they are constant, or jump, over long
+    # ranges of floats.
+    root = brentq(excess, 0.0, high, xtol=1e-15, rtol=1e-14, maxiter=5_000)
     step = 1e-13
     while excess(root) > 0:
         root = root * (1 + step) + 1e-15 if up else root * (1 - step)
@@ -250,9 +247,9 @@ class PLDCurve:
         # The bound is 1 (up to 1e-4) at the lower end of the grid, and at least 1 at
         # the upper end. Far from its minimum the bound is constant up to rounding, so a
         # search could stop there too early. The grid therefore brackets the minimum.
-        grid = np.linspace(-10.0, -math.log(false_alarms), _GRID_POINTS)
+        grid = np.linspace(-10.0, -math.log(false_alarms), 25)
         best = int(np.argmin([bound(float(epsilon)) for epsilon in grid]))
-        around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID_POINTS - 1)]
+        around = grid[max(best - 1, 0)], grid[min(best + 1, 24)]
         found = minimize_scalar(
             bound, bounds=around, method="bounded", options={"xatol": 1e-6}
         )
@@ -324,9 +321,6 @@ def _compose(
 
 
 # The guarantee of several events together: their relation, privacy unit and public set.
-
-# Largest number of names that a message lists; it counts further names.
-_LISTED = 5
 
 #: A member of a public set: a name, a position, or a target without a name.
 Disclosed = str | int | Nameless
@@ -413,7 +407,14 @@ def composed_guarantee(
     (columns without names) compose only if they are equal.
     """
     events = check_events(events, least=1)
-    everything = None if public is None else _members(public)
+    everything: Any = None
+    if public is not None:
+        everything = frozenset(public if is_listed(public) else [None])
+        if not all(isinstance(name, str | int | Nameless) for name in everything):
+            raise TypeError(
+                f"public={checks.shown(public)} must be a collection of column names, "
+                "or of positions: write public=['age'], for example."
+            )
     relations, units, disclosed, named = set(), set(), [], set()
     for event in events:
         relations.add(event.neighboring_relation)
@@ -436,7 +437,21 @@ def composed_guarantee(
     disclosed.sort(key=len)
     everything = disclosed[-1] if everything is None else everything
     for own in disclosed:
-        _check_inside(own, everything, declared=public is not None)
+        outside = own - everything
+        if own and public is None:
+            counted = {name for name in own ^ everything if isinstance(name, int)}
+            outside |= (counted & own or own) if counted else counted
+        if outside:
+            whose, remedy = "the public set", "treat it as private"
+            whose += " of another release" * (public is None)
+            if Nameless.TARGET in outside:
+                remedy = "name it by target=, or treat it as private"
+            raise PrivacyBudgetError(
+                f"a fit discloses {set_text(outside)}, which is outside {whose} "
+                f"({set_text(everything)}): {remedy}, or declare the larger set before "
+                "the first fit, by PrivacyLedger(public=[...]). Each step of a "
+                "Pipeline counts as a fit."
+            )
     # A target without a name may be the same as the target of another fit, or as a
     # column that another fit discloses.
     for event in events if everything else ():
@@ -463,9 +478,8 @@ def name_text(name: Disclosed) -> str:
 def set_text(public: Collection[Disclosed]) -> str:
     """Format a public set; long ones are shortened."""
     names = sorted(map(name_text, public))
-    listed = ", ".join(repr(name) for name in names[:_LISTED])
-    more = len(names) - _LISTED
-    return (f"{listed} and {more} more" if more > 0 else listed) or "empty"
+    listed = ", ".join(map(repr, names[:5])) or "empty"
+    return f"{listed} and {len(names) - 5} more" if len(names) > 5 else listed
 
 
 def check_events(
@@ -477,45 +491,14 @@ def check_events(
     found = checks.items(name, events, expected)
     # An event of a subclass could cost more than its fields say.
     if len(found) < least or {*map(type, found)} - {Event}:
-        raise ValueError(f"{name}={checks.brief(events)} must be {expected}.")
+        raise ValueError(f"{name}={checks.shown(events)} must be {expected}.")
     return found
-
-
-def _members(public: Any) -> frozenset[Disclosed]:
-    names: list[Any] = list(public) if is_listed(public) else [None]
-    if not all(isinstance(name, str | int | Nameless) for name in names):
-        raise TypeError(
-            f"public={shown(public)} must be a collection of column names, or of "
-            "positions: write public=['age'], for example."
-        )
-    return frozenset(names)
 
 
 def is_listed(values: Any) -> bool:
     """Whether values are a collection, and not a scalar or a string."""
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
     return several and getattr(values, "shape", None) != ()  # NumPy's scalars
-
-
-def _check_inside(
-    own: frozenset[Disclosed], public: frozenset[Disclosed], *, declared: bool
-) -> None:
-    outside = own - public
-    if own and not declared:
-        counted = {name for name in own ^ public if isinstance(name, int)}
-        if counted:
-            outside |= counted & own or own
-    if not outside:
-        return
-    whose = "the public set" if declared else "the public set of another release"
-    remedy = "treat it as private"
-    if Nameless.TARGET in outside:
-        remedy = "name it by target=, or treat it as private"
-    raise PrivacyBudgetError(
-        f"a fit discloses {set_text(outside)}, which is outside {whose} "
-        f"({set_text(public)}): {remedy}, or declare the larger set before the first "
-        "fit, by PrivacyLedger(public=[...]). Each step of a Pipeline counts as a fit."
-    )
 
 
 # The epsilon of several events together.
@@ -570,24 +553,11 @@ def _fine_curve(events: tuple[Event, ...]) -> GaussianCurve | PLDCurve:
     """
     merged = _merged(events)
     found = _compose(merged, "auto")
-    if not isinstance(found, GaussianCurve):
-        found = _compose(merged, "pld")
-        # Nearly all privacy losses are between -2 and 2 times this epsilon.
-        spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
-        found = _compose(merged, "pld", spread)
-    return found
-
-
-# These fields do not affect the cost of an event.
-_UNLABELLED: dict[str, Any] = {
-    "label": "",
-    "public_features": (),
-    "public_target": False,
-    "target_name": None,
-    "unnamed": (),
-    "classes_source": None,
-    "seeded": False,
-}
+    if isinstance(found, GaussianCurve):
+        return found
+    # Nearly all privacy losses are between -2 and 2 times this epsilon.
+    spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))
+    return _compose(merged, "pld", spread)
 
 
 def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -597,19 +567,16 @@ def _merged(events: Iterable[Event]) -> tuple[Event, ...]:
     cost are dropped.
     """
     merged: list[Event] = []
-    unlabelled = [dataclasses.replace(event, **_UNLABELLED) for event in events]
-    for event, count in collections.Counter(unlabelled).items():
-        # Do not merge events with a decay: one schedule of twice the length does not
-        # cost the same as two.
+    costs: Any = {"label": "", "public_features": (), "public_target": False}
+    costs |= {"target_name": None, "unnamed": (), "classes_source": None}
+    bare = [dataclasses.replace(event, **costs, seeded=False) for event in events]
+    for event, count in collections.Counter(bare).items():
+        # k events of n steps become one of k * n steps. Do not merge events with a
+        # decay: one schedule of twice the length does not cost the same as two.
+        n_steps, stds = event.n_steps * count, event.noise_std
+        stds = stds if len(stds) == 1 else stds * count
         if event.noise_decay:
             merged += [event] * count
-            continue
-        several = 1 if len(event.noise_std) == 1 else count
-        merged.append(
-            dataclasses.replace(  # k events of n steps become one of k * n steps
-                event,
-                n_steps=event.n_steps * count,
-                noise_std=event.noise_std * several,
-            )
-        )
+        else:
+            merged.append(dataclasses.replace(event, n_steps=n_steps, noise_std=stds))
     return tuple(merged)

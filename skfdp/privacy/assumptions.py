@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator
-from typing import Any
+import itertools
 
 from skfdp.privacy.events import Event
 
@@ -36,22 +35,6 @@ class Assumption:
 
 # Enforced by the code.
 _enforced = functools.partial(Assumption, enforced=True)
-CLIPPED = _enforced(
-    "contributions_clipped", "One record's contribution to a release is clipped."
-)
-BATCHES = _enforced(
-    "batches_secret", "Records enter batches independently; batches are not published."
-)
-CLIPPED_PERSONS = _enforced(
-    "person_contributions_clipped",
-    "Every row's contribution to a release is clipped, and the sum over one person's "
-    "rows is bounded.",
-)
-BATCHES_OF_PERSONS = _enforced(
-    "person_batches_secret",
-    "Persons enter batches independently, with all of their rows; batches are not "
-    "published.",
-)
 VALUES_CLIPPED = _enforced(
     "values_clipped",
     "Every value is clipped to the declared bounds of its column, and each row's "
@@ -165,62 +148,77 @@ CLASSES_READ = Assumption(
     "classes_public",
     "The set of classes is public, though it was read from the private target.",
 )
-_ONE_RECORD = Assumption(
-    "one_row_per_person", "Each person has one row, which appears once."
-)
-_PERSONS = Assumption(
-    "one_group_per_person",
-    "All rows of one person carry the same id in groups, and ids were not made from "
-    "private values.",
-)
-_EVERY_USE = Assumption(
-    "every_use_counted", "Every use of these data is counted: fits, scores, tuning."
-)
-_DISCLOSED = Assumption(
-    "public_parts_disclosed", "The parts declared public may be disclosed."
-)
-_NOMINAL = Assumption("n_records_chosen", "n_records was not derived from these data.")
-_SECRET = Assumption(
-    "noise_secret", "Noise and batches come from a secret that nobody else knows."
-)
-_ONE_NAME = Assumption(
-    "one_name_one_column",
-    "One name means one column of one table in every fit, and a column computed from "
-    "another one carries its name.",
-)
-_NAMELESS_TARGETS = Assumption(
-    "unnamed_targets_equal",
-    "Targets without a name are the same column, or all of them are public, or all "
-    "private.",
-)
-_SAME_PERSONS = Assumption(
-    "groups_name_same_persons", "The groups of all fits name the same persons."
-)
-# Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
-_BUDGETS = Assumption(
-    "budgets_fixed",
-    "With Poisson batches or pure releases: the budget of no fit was chosen by looking "
-    "at the results of earlier ones.",
-)
 LIMIT_COUNTS = Assumption(
     "limit_counts",
     "If the budget of a fit was chosen by looking at results of earlier fits, only the "
     "limit of the ledger is guaranteed.",
 )
-_NO_LIMIT = Assumption(
+NO_LIMIT = Assumption(
     "no_limit",
     "The ledger has no limit, so that no fit is refused for its cost: its owner must "
     "watch the sum.",
 )
-_UNKNOWN = (
-    "Step {} learnt nothing from private values of these records; this report cannot "
-    "check that."
-)
 INTEGER_SEED = "integer seed"
+#: Assumptions that follow from the events of fits, in the order of a report.
+_IMPLIED = (
+    Assumption(
+        "one_group_per_person",
+        "All rows of one person carry the same id in groups, and ids were not made "
+        "from private values.",
+    ),
+    Assumption("one_row_per_person", "Each person has one row, which appears once."),
+    Assumption(
+        "every_use_counted", "Every use of these data is counted: fits, scores, tuning."
+    ),
+    Assumption("public_parts_disclosed", "The parts declared public may be disclosed."),
+    Assumption("n_records_chosen", "n_records was not derived from these data."),
+    _enforced(
+        "person_contributions_clipped",
+        "Every row's contribution to a release is clipped, and the sum over one "
+        "person's rows is bounded.",
+    ),
+    _enforced(
+        "contributions_clipped", "One record's contribution to a release is clipped."
+    ),
+    _enforced(
+        "noise_secret", "Noise and batches come from a secret that nobody else knows."
+    ),
+    _enforced(
+        "person_batches_secret",
+        "Persons enter batches independently, with all of their rows; batches are not "
+        "published.",
+    ),
+    _enforced(
+        "batches_secret",
+        "Records enter batches independently; batches are not published.",
+    ),
+    CLASSES_READ,
+    Assumption(
+        "one_name_one_column",
+        "One name means one column of one table in every fit, and a column computed "
+        "from another one carries its name.",
+    ),
+    Assumption(
+        "unnamed_targets_equal",
+        "Targets without a name are the same column, or all of them are public, or all "
+        "private.",
+    ),
+    Assumption(
+        "groups_name_same_persons", "The groups of all fits name the same persons."
+    ),
+    # Budgets may be chosen adaptively only for Gaussian releases (privacy filter).
+    Assumption(
+        "budgets_fixed",
+        "With Poisson batches or pure releases: the budget of no fit was chosen by "
+        "looking at the results of earlier ones.",
+    ),
+)
 
 #: The assumptions of this module, by key.
 KNOWN = {
-    one.key: one for one in tuple(globals().values()) if isinstance(one, Assumption)
+    one.key: one
+    for one in (*globals().values(), *_IMPLIED)
+    if isinstance(one, Assumption)
 }
 
 
@@ -237,64 +235,40 @@ def recognised(stated: Assumption) -> Assumption:
     return dataclasses.replace(ours, enforced=ours.enforced and stated.enforced)
 
 
-def distinct(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Return the assumptions without duplicates, keeping the first of each.
-
-    Assumptions of this module are duplicates if they have the same key. Other
-    assumptions are duplicates if they have the same key and the same text.
-    """
-    first: dict[tuple[str, str], Assumption] = {}
-    for one in found:
-        text = "" if one.key in KNOWN else one.text
-        first.setdefault((one.key, text), one)
-    return tuple(first.values())
-
-
-def of_limit(ledger: Any) -> tuple[Assumption, ...]:
-    """Return a tuple with the assumption about a ledger without a limit.
-
-    The tuple is empty if there is no ledger, or if the ledger has a limit.
-    """
-    bare = ledger is not None and ledger.epsilon is None
-    return (_NO_LIMIT,) * bare
-
-
 def unknown_assumption(step: str) -> Assumption:
     """Return the assumption about a Pipeline step that this package cannot check."""
-    return Assumption("step_not_checked", _UNKNOWN.format(step))
+    return Assumption(
+        "step_not_checked",
+        f"Step {step} learnt nothing from private values of these records; this report "
+        "cannot check that.",
+    )
 
 
 def implied_assumptions(
     events: tuple[Event, ...], seeded: bool, n_fits: int = 1
-) -> Iterator[Assumption]:
-    """Yield the assumptions of a guarantee that follow from the events of its fits."""
+) -> list[Assumption]:
+    """Return the assumptions of a guarantee that follow from the events of its fits."""
     if not events:
-        return
-    persons, disclosed = events[0].unit == "person", False
-    sampled = read = gaussian = False
+        return []
+    persons, several = events[0].unit == "person", n_fits > 1
+    disclosed = sampled = read = nameless = pure = gaussian = False
     for event in events:
         disclosed |= bool(event.public_features or event.public_target)
         sampled |= event.sampling_rate < 1
         read |= event.classes_source == "data"
+        nameless |= "target" in event.unnamed
+        pure |= event.pure_epsilon > 0
         gaussian |= not event.pure_epsilon
-    yield _PERSONS if persons else _ONE_RECORD
-    yield _EVERY_USE
-    if disclosed:
-        yield _DISCLOSED
-    if not events[0].relation.counts_are_public:
-        yield _NOMINAL
-    if gaussian:
-        yield CLIPPED_PERSONS if persons else CLIPPED
-    yield dataclasses.replace(_SECRET, enforced=not seeded)
-    if sampled:
-        yield BATCHES_OF_PERSONS if persons else BATCHES
-    if read:
-        yield CLASSES_READ
-    if n_fits > 1 and disclosed:
-        yield _ONE_NAME
-        if any("target" in event.unnamed for event in events):
-            yield _NAMELESS_TARGETS
-    if persons and n_fits > 1:
-        yield _SAME_PERSONS
-    if n_fits > 1 and any(event.mu is None for event in events):
-        yield _BUDGETS
+    nominal = events[0].neighboring_relation == "add_or_remove_one"
+    holds = (  # for each of `_IMPLIED`
+        *(persons, not persons, True, disclosed, nominal),
+        *(persons and gaussian, not persons and gaussian, True),
+        *(sampled and persons, sampled and not persons, read, several and disclosed),
+        *(several and disclosed and nameless, several and persons),
+        several and (sampled or pure),
+    )
+    found = list(itertools.compress(_IMPLIED, holds))
+    if seeded:
+        secret = found.index(KNOWN["noise_secret"])
+        found[secret] = dataclasses.replace(found[secret], enforced=False)
+    return found

@@ -25,8 +25,6 @@ from skfdp.privacy.events import Event, Relation, check_budget, inverse_squares
 # Largest fraction of epsilon that a plan may leave unspent. A finer search would take
 # too long.
 _TOLERANCE = 2e-4
-# Least noise of Poisson-sampled steps, relative to the sensitivity.
-_LEAST = 1 / 30
 
 
 @public("skfdp.privacy")
@@ -80,18 +78,18 @@ class PrivacyPlan:
         check_budget(self.target_epsilon, self.target_delta)
         checks.choice("accountant", self.accountant, ACCOUNTANTS)
         expected = "a tuple of finite positive numbers"
-        noise: Any = checks.items("noise_multipliers", self.noise_multipliers, expected)
-        noise = [checks.positive("an entry of noise_multipliers", one) for one in noise]
+        noise = checks.items("noise_multipliers", self.noise_multipliers, expected)
+        of_one = functools.partial(checks.positive, "an entry of noise_multipliers")
         vars(self).update(
             target_epsilon=float(self.target_epsilon),
             target_delta=float(self.target_delta),
             clip_norm=checks.positive("clip_norm", self.clip_norm),
-            noise_multipliers=tuple(noise),
+            noise_multipliers=tuple(map(of_one, noise)),
             other_events=check_events(self.other_events, "other_events"),
         )
-        event = self.event  # raises if another field is invalid
+        # Raises if another field is invalid.
         for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
-            vars(self)[name] = getattr(event, name)
+            vars(self)[name] = getattr(self.event, name)
 
     @property
     def noise_multiplier(self) -> float:
@@ -108,7 +106,7 @@ class PrivacyPlan:
         """Standard deviation of the noise of each step, shape (n_steps,)."""
         return self.event.step_stds
 
-    @property
+    @functools.cached_property
     def event(self) -> Event:
         """The event that describes this schedule alone, without `other_events`."""
         others = self.other_events
@@ -145,11 +143,13 @@ class PrivacyPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-able values, losslessly."""
-        return {
-            **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
-            "noise_multipliers": [float(value) for value in self.noise_multipliers],
-            "other_events": [event.to_dict() for event in self.other_events],
-        }
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        events = [event.to_dict() for event in self.other_events]
+        return (
+            values
+            | {"noise_multipliers": [*self.noise_multipliers]}
+            | {"other_events": events}
+        )
 
 
 def calibrate(
@@ -265,7 +265,7 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
         with tails():
             scale = factor / math.sqrt(float(np.logaddexp(0.0, log_growth)))
     if scaled(scale).curve.mu is None:  # otherwise the closed form gave the result
-        scale = _search(scaled, scale, epsilon, delta, factor * _LEAST)
+        scale = _search(scaled, scale, epsilon, delta, factor / 30)
     step = 1e-13
     while (plan := scaled(scale)).curve.epsilon(delta) > epsilon:
         scale, step = scale * (1 + step), step * 2

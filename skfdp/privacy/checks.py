@@ -24,18 +24,15 @@ import numpy as np
 
 #: Largest count, such as a number of steps. Squares and sums of counts stay finite.
 MOST = 2**53
-# Largest number of entries that a repr shows of a tuple.
-_SHOWN = 6
-# Packages whose functions may be on the call stack between a fit and the user's code.
-_BETWEEN = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the user's line that called the fit, not at a line of a library."""
     level, frame = 2, sys._getframe(1)
+    between = ("skfdp", "sklearn", "joblib", "contextlib", "functools")
     while (
         frame.f_back is not None
-        and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in between
     ):
         level, frame = level + 1, frame.f_back
     with contextlib.suppress(AttributeError, ValueError):  # no or a closed stderr
@@ -43,7 +40,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def shown(value: Any) -> str:
-    """Format a parameter for an error message: one short line without an address.
+    """Format a value for an error message: one short line without an address.
 
     The repr of a Series, an array or a frame is long and contains data. The repr of a
     function contains a memory address. Such values are replaced by their type.
@@ -52,8 +49,10 @@ def shown(value: Any) -> str:
         text = repr(value)
         short = len(text) <= 80 and "\n" not in text and " at 0x" not in text
         return text if short else f"{type(value).__name__}(...)"
-    if _is_plain(value) and len(text := repr(value)) <= 200:
-        return text
+    value = value.item() if isinstance(value, np.generic) else value
+    with contextlib.suppress(ValueError):  # Python prints no very large integer
+        if _is_plain(value) and len(text := repr(value)) <= 200:
+            return text
     name = getattr(value, "__name__", None)
     return f"<{type(value).__name__} {name}>" if name else f"<{type(value).__name__}>"
 
@@ -69,19 +68,6 @@ def _is_plain(value: Any) -> bool:
         return len(value) <= 16 and all(map(_is_plain, (*value, *value.values())))
     plain = (str, bytes, numbers.Number, slice, range, set, frozenset)
     return value is None or isinstance(value, plain)
-
-
-def brief(value: Any) -> str:
-    """Format a value for a message: a short scalar as it is, all else as its type."""
-    if isinstance(value, np.ndarray):
-        return f"an array of shape {value.shape}"
-    value = plain(value)
-    scalar = value is None or isinstance(value, str | int | float | complex)
-    # Python refuses to print very large integers.
-    printable = not isinstance(value, int) or abs(value) <= 10**60
-    if scalar and printable and len(text := repr(value)) < 80:
-        return text
-    return f"a {'long ' * scalar}{type(value).__name__}"
 
 
 def plain(value: Any) -> Any:
@@ -115,7 +101,7 @@ def number(
     inside |= found == low and closed in ("both", "left")
     inside |= found == high and closed in ("both", "right")
     if not inside:
-        raise ValueError(f"{name}={brief(value)} must be {expected}.")
+        raise ValueError(f"{name}={shown(value)} must be {expected}.")
     return found
 
 
@@ -124,19 +110,13 @@ def positive(name: str, value: Any) -> float:
     return number(name, value, "a finite positive number", 0, closed="neither")
 
 
-def extended(name: str, value: Any) -> float:
-    """Return a number of at least 0; the text "inf", as in JSON, becomes infinity."""
-    found = math.inf if value == "inf" else value
-    return number(name, found, 'a number of at least 0, or "inf"', 0)
-
-
 def count(name: str, value: Any, least: int = 1) -> int:
     """Return the value as an int of at least `least`, or raise ValueError."""
     whole = isinstance(value, numbers.Integral)
     whole = whole and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= int(value) <= MOST:
         raise ValueError(
-            f"{name}={brief(value)} must be an int of at least {least}, and at most "
+            f"{name}={shown(value)} must be an int of at least {least}, and at most "
             "2**53."
         )
     return int(value)
@@ -145,17 +125,17 @@ def count(name: str, value: Any, least: int = 1) -> int:
 def flag(name: str, value: Any) -> bool:
     """Return the value as a bool, or raise ValueError."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}={brief(value)} must be True or False.")
+        raise ValueError(f"{name}={shown(value)} must be True or False.")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
     """Return the value as a str that UTF-8 can store, or raise ValueError."""
     if not isinstance(value, str):
-        raise ValueError(f"{name}={brief(value)} must be a str.")
+        raise ValueError(f"{name}={shown(value)} must be a str.")
     if re.search("[\ud800-\udfff]", value):
         raise ValueError(
-            f"{name} holds {brief(value)} with a lone surrogate, which no file can "
+            f"{name} holds {shown(value)} with a lone surrogate, which no file can "
             "store: replace it."
         )
     return "".join(value)
@@ -165,7 +145,7 @@ def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
     """Return the value if it is in `known`, or raise ValueError."""
     if not (value is None or isinstance(value, str)) or value not in known:
         raise ValueError(
-            f"{name}={brief(value)} is unknown; choose one of "
+            f"{name}={shown(value)} is unknown; choose one of "
             f"{', '.join(map(repr, known))}."
         )
     return value
@@ -189,7 +169,7 @@ def items(name: str, values: Any, expected: str) -> tuple[Any, ...]:
     if isinstance(values, Iterable) and not isinstance(values, unordered):
         with contextlib.suppress(TypeError):  # an array without dimensions
             return tuple(values)
-    raise ValueError(f"{name}={brief(values)} must be {expected}.")
+    raise ValueError(f"{name}={shown(values)} must be {expected}.")
 
 
 def columns(name: str, values: Any) -> tuple[str | int, ...]:
@@ -203,7 +183,7 @@ def columns(name: str, values: Any) -> tuple[str | int, ...]:
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if not whole or value < 0:
             raise ValueError(
-                f"{name} holds {brief(value)}, but each entry must be a column name "
+                f"{name} holds {shown(value)}, but each entry must be a column name "
                 "(a str) or a position (an int of at least 0)."
             )
         found.append(int(value))
@@ -218,7 +198,7 @@ def fields(kind: type, values: Any) -> dict[str, Any]:
     name = kind.__name__
     if not isinstance(values, Mapping):
         raise ValueError(
-            f"{name} must be a mapping of its fields, not {brief(values)}: pass what "
+            f"{name} must be a mapping of its fields, not {shown(values)}: pass what "
             "to_dict returned."
         )
     names = [field.name for field in dataclasses.fields(kind)]
@@ -245,16 +225,14 @@ def record(kind: Any, values: Any) -> Any:
     return kind(**{name: _read(name, one, kinds[name]) for name, one in given.items()})
 
 
-@functools.cache
-def _kinds(kind: Any) -> dict[str, Any]:
-    # `__module__` of a public class is not the module of its annotations.
-    return typing.get_type_hints(kind, kind.__init__.__globals__)
+# `__module__` of a public class is not the module of its annotations.
+_kinds = functools.cache(lambda k: typing.get_type_hints(k, k.__init__.__globals__))
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
     """Return a mapping from text to text as a dict, or raise ValueError."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{name}={brief(value)} must be a mapping.")
+        raise ValueError(f"{name}={shown(value)} must be a mapping.")
     return {text(name, key): text(name, one) for key, one in value.items()}
 
 
@@ -262,7 +240,13 @@ _READ: dict[Any, Callable[[str, Any], Any]] = {
     str: text,
     bool: flag,
     int: functools.partial(count, least=0),
-    float: extended,
+    # The text "inf", as in JSON, is infinity.
+    float: lambda name, value: number(
+        name,
+        math.inf if value == "inf" else value,
+        'a number of at least 0, or "inf"',
+        0,
+    ),
     tuple[str | int, ...]: columns,
     dict[str, str]: texts,
 }
@@ -293,8 +277,8 @@ def short_repr(value: Any) -> str:
     for field in dataclasses.fields(value):
         entry = getattr(value, field.name)
         text = repr(entry)
-        if isinstance(entry, tuple) and len(entry) > _SHOWN:
-            first = ", ".join(map(repr, entry[: _SHOWN - 1]))
+        if isinstance(entry, tuple) and len(entry) > 6:
+            first = ", ".join(map(repr, entry[:5]))
             text = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
         shown.append(f"{field.name}={text}")
     return f"{type(value).__qualname__}({', '.join(shown)})"

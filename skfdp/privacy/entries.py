@@ -97,7 +97,7 @@ class LedgerEntry:
             datetime.date.fromisoformat(self.date)
         except (TypeError, ValueError):
             raise ValueError(
-                f"date={checks.brief(self.date)} must be a day in ISO 8601, such as "
+                f"date={checks.shown(self.date)} must be a day in ISO 8601, such as "
                 "'2026-01-31'."
             ) from None
 
@@ -152,6 +152,11 @@ def dumps(values: Any, indent: int | None = None) -> str:
     return json.dumps(
         values, allow_nan=False, ensure_ascii=False, default=_plain, indent=indent
     )
+
+
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dict in which infinite numbers are the string "inf", as in JSON."""
+    return {n: "inf" if value == math.inf else value for n, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -237,12 +242,12 @@ class FitPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
-        names = ("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu")
-        values = {}
-        for name in (*names, "events", "assumptions", "schedule", "expected_gap"):
-            value = getattr(self, name)
-            values[name] = "inf" if value == math.inf else value
-        return json.loads(dumps(values))
+        names = (
+            *("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu"),
+            *("events", "assumptions", "schedule", "expected_gap"),
+        )
+        found = {name: getattr(self, name) for name in names}
+        return json.loads(dumps(finite(found)))
 
     def __repr__(self) -> str:
         cost = f"Plan of {self.subject}: epsilon {self.epsilon:.6g}"
@@ -309,16 +314,16 @@ class SearchCheck:
 
     def __repr__(self) -> str:
         refits = self.n_fits > self.n_candidates * self.n_folds
-        text = (
-            f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
-            f"{' + 1 refit' if refits else ''}); "
-        )
-        if self.n_allowed is None:
-            return f"{text}how many the ledger allows is unknown: {self.reason}"
+        refit = ", not the refit" * (refits and not self.allows_refit)
+        found = f"the ledger allows {self.n_allowed}{refit}"
         if self.n_allowed == self.n_fits:
-            return f"{text}the ledger allows all of them"
-        no_model = refits and not self.allows_refit
-        return f"{text}the ledger allows {self.n_allowed}{', not the refit' * no_model}"
+            found = "the ledger allows all of them"
+        if self.n_allowed is None:
+            found = f"how many the ledger allows is unknown: {self.reason}"
+        return (
+            f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
+            f"{' + 1 refit' * refits}); {found}"
+        )
 
 
 def planned_search(
@@ -349,7 +354,10 @@ def planned_search(
         **given
         | {
             "estimator": _Planner(given["estimator"], check, plans),
-            "scoring": _budget,
+            # By epsilon: the refit then uses the most expensive candidate.
+            "scoring": lambda model, *_: (
+                -1 / getattr(model._plans[-1], "target_epsilon", math.inf)
+            ),
             "refit": bool(given["refit"]),
             "error_score": "raise",
             "n_jobs": 1,
@@ -388,9 +396,9 @@ class _Planner:
 
     def fit(self, X: Any, y: Any = None, **of_rows: Any) -> _Planner:
         """Store the plan of this fit."""
-        names = self._estimator.get_params().items()
-        for ledger in [one for name, one in names if name.endswith("ledger")] or [None]:
-            self._check(ledger)
+        params = self._estimator.get_params()
+        for name in [name for name in params if name.endswith("ledger")] or [None]:
+            self._check(params.get(name))
         self._plans.append(_plan(self._estimator, X, y, of_rows))
         return self
 
@@ -409,9 +417,3 @@ def _plan(model: Any, X: Any, y: Any, of_rows: dict[str, Any]) -> FitPlan | str:
         return f"{type(model).__name__} has no plan method"
     of_rows = {n.removeprefix(f"{last}__"): value for n, value in of_rows.items()}
     return model.plan(X, y, **of_rows)
-
-
-def _budget(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-    """Score candidates by epsilon: the refit then uses the most expensive one."""
-    plan = model._plans[-1]
-    return 0.0 if isinstance(plan, str) else -1 / plan.target_epsilon

@@ -31,7 +31,6 @@ from skfdp.privacy.accounting import (
 )
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.calibration import PrivacyPlan
-from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import (
     FitPlan,
     LedgerEntry,
@@ -79,7 +78,7 @@ def public_set(
     return _disclosed(recorded) if recorded else None
 
 
-def check_declaration(terms: Terms, recorded: Entries) -> None:
+def _check_declaration(terms: Terms, recorded: Entries) -> None:
     """Raise ValueError if the public set of recorded events is not the declared set."""
     events = events_of(recorded)
     found = _disclosed(events)
@@ -90,31 +89,22 @@ def check_declaration(terms: Terms, recorded: Entries) -> None:
         )
 
 
-def checked_names(public: Sequence[str] | None) -> tuple[str, ...] | None:
+def _checked_names(public: Sequence[str]) -> tuple[str, ...]:
     """Return a declared public set in its stored form: sorted and unique."""
-    if public is None:
-        return None
     names: list[Any] = list(public) if is_listed(public) else [None]
     if not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"public={shown(public)} must be a list of names of columns and targets, "
-            "such as ['age', 'sex'], or None."
+            f"public={checks.shown(public)} must be a list of names of columns and "
+            "targets, such as ['age', 'sex'], or None."
         )
-    names = [checks.spelling(name) for name in names]
-    if "" in names:
+    found = {checks.spelling(name) for name in names}
+    if "" in found:
         raise ValueError(f"public={public!r} holds an empty name: leave it out.")
-    return tuple(sorted(set(names)))
+    return tuple(sorted(found))
 
 
 def _disclosed(events: Sequence[Event]) -> frozenset[Disclosed]:
     return frozenset(name for event in events for name in event.disclosed)
-
-
-_UNNAMED = (
-    "the columns of X have no names, which are needed to compare them with the public "
-    "set: pass a DataFrame (after other steps of a Pipeline: "
-    "set_output(transform='pandas'))."
-)
 
 
 def planned(plan: Plan) -> Events:
@@ -125,12 +115,6 @@ def planned(plan: Plan) -> Events:
         plan = (*plan.other_events, plan.event)
     given = (plan,) if isinstance(plan, Event) else plan
     return check_events(given, "plan", least=1)
-
-
-# Name of the JSON schema of `PrivacyLedger.to_json`.
-SCHEMA = "skfdp-privacy-ledger"
-
-# Checks of a report against its ledger.
 
 
 def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:
@@ -150,11 +134,8 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     charges = {receipt.charge for receipt in report.receipts}
     if report.n_fits > len(charges):
         charges = set(range(1, max(charges) + 1))
-    missing = collections.Counter(report.events)
-    missing.subtract(
-        one.event for one in entries if one.event and one.charge in charges
-    )
-    return all(count <= 0 for count in missing.values())
+    held = [one.event for one in entries if one.charge in charges]
+    return collections.Counter(report.events) <= collections.Counter(held)
 
 
 # Epsilon is a root found in float64. A relative excess over the limit of up to this
@@ -322,20 +303,19 @@ class PrivacyLedger:
             delta = float(delta)
         if neighboring_relation is not None:
             Relation(neighboring_relation)  # raises ValueError for other names
-        if not isinstance(dataset, str) or not dataset:
-            raise ValueError(
-                f"dataset={shown(dataset)} must be a non-empty string: name the data "
-                "set."
-            )
         self._dataset = checks.text("dataset", dataset)
+        if not dataset:
+            raise ValueError(
+                "dataset='' must be a non-empty string: name the data set."
+            )
         terms = Terms(
             epsilon=epsilon,
             delta=delta,
             neighboring_relation=neighboring_relation,
-            public=checked_names(public),
+            public=None if public is None else _checked_names(public),
         )
         self._store = Store(path, dataset)
-        if self._store.open(terms, check_declaration) and epsilon is None:
+        if self._store.open(terms, _check_declaration) and epsilon is None:
             checks.warn_caller(
                 f"{self.path!r} is a new ledger without a limit, in which no earlier "
                 "fit counts: pass its full path if these data have a ledger elsewhere, "
@@ -352,28 +332,29 @@ class PrivacyLedger:
         value : None, str, PathLike or PrivacyLedger
             A path opens data set "default" of that file.
         """
-        if value is None or isinstance(value, cls):
-            return value
-        if isinstance(value, str | os.PathLike):
-            return cls(value)
-        raise TypeError(
-            f"ledger={shown(value)} must be None, a path or a PrivacyLedger, got "
-            f"{type(value).__name__}."
-        )
+        if not isinstance(value, cls | str | os.PathLike | None):
+            raise TypeError(
+                f"ledger={checks.shown(value)} must be None, a path or a "
+                f"PrivacyLedger, got {type(value).__name__}."
+            )
+        return cls(value) if isinstance(value, str | os.PathLike) else value
 
     @classmethod
     def open_all(cls, path: str | os.PathLike[str]) -> list[PrivacyLedger]:
         """Return a handle for each data set of an existing file; write nothing."""
-        names = Store(path, "").datasets()
-        return [cls._handle(Store(path, name), name) for name in names]
+        found = []
+        for name in Store(path, "").datasets():
+            found.append(object.__new__(cls))
+            found[-1]._store, found[-1]._dataset = Store(path, name), name
+        return found
 
-    @classmethod
-    def _handle(cls, store: Store, dataset: str) -> PrivacyLedger:
-        handle = object.__new__(cls)
-        handle._store, handle._dataset = store, dataset
-        return handle
-
-    def charge(self, events: Iterable[Event], *, label: str | None = None) -> Receipt:
+    def charge(
+        self,
+        events: Iterable[Event],
+        *,
+        label: str | None = None,
+        name: str | None = None,
+    ) -> Receipt:
         """Record all events of a fit, or refuse and record none.
 
         This method must be called before the fit makes any release.
@@ -384,6 +365,8 @@ class PrivacyLedger:
             All releases of the fit.
         label : str, default=None
             A description of the fit, for people.
+        name : str, default=None
+            A random name; a charge of this name is made only once.
 
         Returns
         -------
@@ -399,17 +382,6 @@ class PrivacyLedger:
             If the file is locked, read-only, missing, corrupt or of another schema;
             nothing is charged then.
         """
-        return self._charge(events, label)
-
-    def charge_once(
-        self, name: str, events: Iterable[Event], *, label: str | None = None
-    ) -> Receipt:
-        """Make a charge of a random name, unless the ledger holds it; see `charge`."""
-        return self._charge(events, label, name)
-
-    def _charge(
-        self, events: Iterable[Event], label: str | None, name: str | None = None
-    ) -> Receipt:
         events = check_events(events, least=1)
         check = functools.partial(self._check, events=events)
         # Compose the events before taking the lock, to fill the cache. The check under
@@ -424,22 +396,14 @@ class PrivacyLedger:
         """Return the receipt of a charge, with what the ledger had spent until then."""
         terms, recorded = self._store.read()
         until = tuple(one for one in recorded if one.charge <= charge)
-        spent = left = None
+        found: dict[str, Any] = {"limit": terms.epsilon, "delta": terms.delta}
         if terms.delta is not None:
-            spent = self._total(until, (), terms.delta)
+            found["spent"] = self._total(until, (), terms.delta)
             # The search for the remaining epsilon is slow without a closed form.
             if all(event.mu is not None for event in events_of(until)):
-                left = self._left(terms, until, (), terms.delta)
-        return Receipt(
-            ledger=str(self._store.identity),
-            charge=charge,
-            head=head,
-            date=until[-1].date if until else None,
-            spent=spent,
-            left=left,
-            limit=terms.epsilon,
-            delta=terms.delta,
-        )
+                found["left"] = self._left(terms, until, (), terms.delta)
+        date, identity = until[-1].date if until else None, str(self._store.identity)
+        return Receipt(ledger=identity, charge=charge, head=head, date=date, **found)
 
     def charge_nonprivate(self, *, label: str | None = None) -> Receipt:
         """Record a fit without privacy (epsilon=inf); a ledger with a limit refuses it.
@@ -485,11 +449,12 @@ class PrivacyLedger:
         """
         if not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
             raise ValueError(
-                f"times={shown(times)} must be a positive int, at most {_MOST_TIMES}."
+                f"times={checks.shown(times)} must be a positive int, at most "
+                f"{_MOST_TIMES}."
             )
         terms, recorded = self._store.read()
-        if delta is None and terms.delta is None and isinstance(plan, FitPlan):
-            delta = plan.delta
+        own = plan.delta if isinstance(plan, FitPlan) else None
+        delta = own if delta is None and terms.delta is None else delta
         delta = self._delta(terms, delta)
         events = planned(plan) * times
         reason, epsilon, left = None, None, 0.0
@@ -500,13 +465,8 @@ class PrivacyLedger:
             left = self._left(terms, recorded, events, delta)
         except PrivacyBudgetError as error:
             reason = str(error)
-        return WhatIf(
-            allowed=reason is None,
-            reason=reason,
-            epsilon=epsilon,
-            delta=delta,
-            remaining=left,
-        )
+        given: Any = {"reason": reason, "epsilon": epsilon, "delta": delta}
+        return WhatIf(allowed=reason is None, **given, remaining=left)
 
     def remaining_fits(self, plan: Plan | None = None) -> float:
         """Return how many more fits the limit admits (infinite without a limit).
@@ -585,10 +545,10 @@ class PrivacyLedger:
         10 fits (3 candidates x 3 folds + 1 refit); the ledger allows 7, not the refit
         """
         found, plans = planned_search(search, X, y, of_rows, self._check_same)
-        terms, recorded = self._store.read()
-        n_allowed, last, reason = 0, False, found.reason
-        if reason is not None:
+        if found.reason is not None:
             return found
+        terms, recorded = self._store.read()
+        n_allowed, last, reason = 0, False, None
         for plan, same in itertools.groupby(plans):
             n_fits, events = len([*same]), planned(plan)
             n_more = self._admitted(terms, recorded, events, n_fits)
@@ -596,9 +556,11 @@ class PrivacyLedger:
             n_allowed, last = n_allowed + n_more, n_more == n_fits
             if not last and reason is None:
                 reason = self._refusal(terms, recorded, events)
-        last = last and bool(search.refit)
         return dataclasses.replace(
-            found, n_allowed=n_allowed, allows_refit=last, reason=reason
+            found,
+            n_allowed=n_allowed,
+            allows_refit=last and bool(search.refit),
+            reason=reason,
         )
 
     def _check_same(self, ledger: Any) -> None:
@@ -608,10 +570,7 @@ class PrivacyLedger:
                 "the estimator of this search has no ledger, so that its fits are not "
                 "charged: pass ledger= to the estimator."
             )
-        if isinstance(ledger, PrivacyLedger):
-            given = ledger._address
-        else:
-            given = resolved(ledger), "default"
+        given = getattr(ledger, "_address", None) or (resolved(ledger), "default")
         if given != self._address:
             raise ValueError(
                 "the estimator of this search has another ledger or data set than "
@@ -624,7 +583,7 @@ class PrivacyLedger:
         """Return how many times in a row the events can be charged, at most `most`."""
 
         def refused(times: int) -> bool:
-            return bool(self._refusal(terms, recorded, events * times))
+            return self._refusal(terms, recorded, events * times) is not None
 
         high = 1
         while high <= most and not refused(high):
@@ -669,7 +628,7 @@ class PrivacyLedger:
         before = [one for one in (*events_of(recorded), *events) if one is not None]
         # The new release must agree with the recorded events in these fields.
         agree = ("neighboring_relation", "unit")
-        facts = {name: getattr(before[0], name) for name in agree} if before else {}
+        facts = {name: getattr(one, name) for one in before[:1] for name in agree}
 
         def excess(mu: float) -> float:
             noise = (1 / mu,)
@@ -702,7 +661,11 @@ class PrivacyLedger:
                     )
             unnamed = any("columns" in event.unnamed for event in private)
             if unnamed and (public or _disclosed(private)):
-                raise PrivacyBudgetError(_UNNAMED)
+                raise PrivacyBudgetError(
+                    "the columns of X have no names, which are needed to compare them "
+                    "with the public set: pass a DataFrame (after other steps of a "
+                    "Pipeline: set_output(transform='pandas'))."
+                )
             composed_guarantee([*dict.fromkeys(before + private)], public)
         except PrivacyBudgetError as error:
             raise PrivacyBudgetError(
@@ -761,7 +724,7 @@ class PrivacyLedger:
         """Return all entries of the data set as JSON, losslessly."""
         terms, entries = self._store.read()
         values = {
-            "schema": SCHEMA,
+            "schema": "skfdp-privacy-ledger",
             "schema_version": SCHEMA_VERSION,
             "dataset": self._dataset,
             **dataclasses.asdict(terms),
@@ -773,9 +736,7 @@ class PrivacyLedger:
     def receipt(self) -> Receipt | None:
         """Receipt of the newest charge that this handle saw, None without a charge."""
         newest = self._store.newest
-        if newest is None or newest[0] < 1:
-            return None
-        return self._receipt(*newest)
+        return self._receipt(*newest) if newest is not None and newest[0] else None
 
     def check_report(self, report: PrivacyReport) -> None:
         """Raise ValueError unless the ledger holds the charges of a report.
@@ -904,10 +865,9 @@ class PrivacyLedger:
         except (OSError, ValueError, RuntimeError):  # a missing file, a forked copy
             state = "unreadable"
         else:
-            seeded = any(entry.seeded for entry in entries)
             state = (
                 f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_counted(entries)}"
-                + f", void ({INTEGER_SEED})" * seeded
+                + f", void ({INTEGER_SEED})" * any(entry.seeded for entry in entries)
             )
         return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}, {state}>"
 

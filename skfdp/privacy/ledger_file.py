@@ -113,7 +113,7 @@ def _lay_out(connection: sqlite3.Connection) -> None:
     _add_link(connection, "", 0)
 
 
-def create(path: Path) -> None:
+def _create(path: Path) -> None:
     """Create the file of a new ledger, unless another process does so first.
 
     The file is written under a temporary name and then linked to its final name in one
@@ -158,8 +158,6 @@ Check = Callable[[Terms, tuple[LedgerEntry, ...]], None]
 
 # Seconds that a charge waits for other processes, which may be composing curves.
 _BUSY_SECONDS = 60.0
-# Seconds for which a new file may have its temporary name besides its final name.
-_LINK_SECONDS = 1.0
 _DAMAGED = (
     "is damaged, emptied or not a ledger of skfdp: restore a copy of it, or give "
     "another path."
@@ -263,7 +261,7 @@ class Store:
             created = True
             try:
                 with _CONNECTED:
-                    create(self.path)
+                    _create(self.path)
             except sqlite3.Error as error:
                 raise self._explained(error) from error
             except OSError as error:
@@ -327,7 +325,7 @@ class Store:
         checked first, because the chain covers only its own rows.
         """
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            raise self._damaged()
+            raise ValueError(f"{self.name} {_DAMAGED}")
         number, *_, head = self._links[-1]
         every = self._every() | {self._dataset: dataclasses.asdict(terms)}
         text = json.dumps(every, sort_keys=True)
@@ -382,16 +380,16 @@ class Store:
                 "was recorded before, so the ledger was replaced by an older copy: "
                 "restore the newer copy."
             )
+        receipts = tuple(receipts)
+        if any(receipt.ledger != self.identity for receipt in receipts):
+            raise ValueError(
+                f"{self.name} is not the ledger that the fit of the report was charged "
+                "to: check the report against that ledger."
+            )
         seen = [] if self.newest is None else [self.newest]
-        for receipt in receipts:
-            if receipt.ledger != self.identity:
-                raise ValueError(
-                    f"{self.name} is not the ledger that the fit of the report was "
-                    "charged to: check the report against that ledger."
-                )
-            seen.append((receipt.charge, receipt.head))
-        for one in seen:
-            if not any((link[0], link[-1]) == one for link in reversed(links)):
+        held = {(link[0], link[-1]) for link in links}
+        for one in (*seen, *((receipt.charge, receipt.head) for receipt in receipts)):
+            if one not in held:
                 raise self._lost(one[0])
         before = self._entries if known else ()
         own = (
@@ -405,14 +403,10 @@ class Store:
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:
             values["public"] = tuple(values["public"])
-        if values.get("neighboring_relation") is None:  # then that of the entries
-            events = (one.event for one in self._entries if one.event is not None)
-            found = next((event.neighboring_relation for event in events), None)
-            values["neighboring_relation"] = found
+        events = [one.event for one in self._entries if one.event is not None]
+        if events and values.get("neighboring_relation") is None:
+            values["neighboring_relation"] = events[0].neighboring_relation
         return Terms(**values), self._entries
-
-    def _damaged(self) -> ValueError:
-        return ValueError(f"{self.name} {_DAMAGED}")
 
     def _lost(self, charge: int) -> ValueError:
         return ValueError(
@@ -427,7 +421,7 @@ class Store:
             for name in ("application_id", "user_version")
         )
         if mark != APPLICATION_ID:
-            raise self._damaged()
+            raise ValueError(f"{self.name} {_DAMAGED}")
         if version != SCHEMA_VERSION:
             raise ValueError(
                 f"{self.name} has schema version {version}, but skfdp {__version__} "
@@ -461,13 +455,23 @@ class Store:
                     if connection.in_transaction:
                         connection.rollback()
         except UnicodeDecodeError:  # in an error message of SQLite
-            raise self._damaged() from None
+            raise ValueError(f"{self.name} {_DAMAGED}") from None
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
     def _connection(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         if self.path is not None:
-            self._check_names(self.path)
+            # A file with several names is refused: each would get its own write-ahead
+            # log. A new file has two for a moment. SQLite reports a missing file.
+            last = time.monotonic() + 1.0
+            while self.path.is_file() and self.path.stat().st_nlink > 1:
+                if time.monotonic() > last:
+                    raise ValueError(
+                        f"{self.name} has several names (hard links), through which "
+                        "SQLite would lose charges: remove all names but one; symbolic "
+                        "links are fine."
+                    )
+                time.sleep(0.01)
             # "rw" never creates a file: a handle whose file was deleted must not start
             # from zero.
             name = f"{self.path.as_uri()}?mode=rw"
@@ -481,19 +485,6 @@ class Store:
                 "charge: use PrivacyLedger(path)."
             )
         return contextlib.nullcontext(self._memory)
-
-    def _check_names(self, path: Path) -> None:
-        """Refuse a file with several names: each would get its own write-ahead log."""
-        last = time.monotonic() + _LINK_SECONDS
-        # A missing file is left to SQLite, which reports it.
-        while path.is_file() and path.stat().st_nlink > 1:
-            if time.monotonic() > last:
-                raise ValueError(
-                    f"{self.name} has several names (hard links), through which SQLite "
-                    "would lose charges: remove all names but one; symbolic links "
-                    "are fine."
-                )
-            time.sleep(0.01)  # another process may be removing the temporary name
 
     def _explained(self, error: sqlite3.Error) -> Exception:
         """Return an exception with a remedy for an SQLite error."""

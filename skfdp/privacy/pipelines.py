@@ -33,8 +33,8 @@ from skfdp.privacy.assumptions import (
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
     LIMIT_COUNTS,
+    NO_LIMIT,
     Assumption,
-    of_limit,
 )
 from skfdp.privacy.checks import spelling
 from skfdp.privacy.events import PrivacyBudgetError
@@ -45,7 +45,6 @@ from skfdp.privacy.preprocessing_steps import (
     columns_of,
     dependence,
     is_class,
-    is_container,
     members,
     sources,
 )
@@ -66,11 +65,6 @@ def _listed(obj: Any) -> Members:
     return [(f"estimators_[{j}]", one) for j, one in enumerate(obj.estimators_)]
 
 
-def _voting(obj: Any) -> Members:
-    names = [name for name, one in obj.estimators if not isinstance(one, str)]
-    return list(zip(names, obj.estimators_, strict=True))
-
-
 def _outputs(obj: Any) -> Members:
     """Return the members, each for one target; refuse targets that share one name."""
     found = _listed(obj)
@@ -83,12 +77,6 @@ def _outputs(obj: Any) -> Members:
     return found
 
 
-def _fixed(obj: Any) -> Members:
-    """Return the member that predicts: `estimator_`, or a prefitted `estimator`."""
-    name = "estimator_" if hasattr(obj, "estimator_") else "estimator"
-    return [(name, getattr(obj, name))]
-
-
 def _leaves(found: Iterable[tuple[str, Any]]) -> Iterator[Any]:
     """Yield the estimators with a report among members, also inside Pipelines."""
     for _, one in found:
@@ -96,6 +84,11 @@ def _leaves(found: Iterable[tuple[str, Any]]) -> Iterator[Any]:
             yield one
         else:
             yield from _leaves(getattr(one, "steps", None) or _members_of(one) or [])
+
+
+def _voting(obj: Any) -> Members:
+    names = [name for name, one in obj.estimators if not isinstance(one, str)]
+    return list(zip(names, obj.estimators_, strict=True))
 
 
 _RESAMPLED = "its bootstrap repeats records, and each must appear once"
@@ -106,7 +99,12 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
     "VotingRegressor": _voting,
     "MultiOutputClassifier": _outputs,
     "MultiOutputRegressor": _outputs,
-    "FixedThresholdClassifier": _fixed,
+    # The member that predicts is `estimator_`, or a prefitted `estimator`.
+    "FixedThresholdClassifier": lambda obj: [
+        (name, getattr(obj, name))
+        for name in ("estimator_", "estimator")
+        if hasattr(obj, name)
+    ][:1],
     "CalibratedClassifierCV": (
         "its calibrator is fitted to the target without noise (calibrate on public "
         "data, with FrozenEstimator around the model)"
@@ -132,15 +130,10 @@ _TOOLS: dict[str, str | Callable[[Any], Members]] = {
 
 
 def _members_of(obj: Any) -> Members | None:
-    """Return the fitted members of a meta-estimator, or None.
+    """Return the fitted members of a meta-estimator.
 
     The result is None if `_TOOLS` has no function for the class, or if the
     meta-estimator is not fitted.
-
-    Raises
-    ------
-    ValueError
-        If different targets of the members have the same name.
     """
     found = _TOOLS.get(type(obj).__name__)
     if not callable(found) or not is_class(obj, type(obj).__name__):
@@ -243,8 +236,7 @@ def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None
         return None
     if not found.public_features:
         return (False,) * n_features
-    inner = _members_of(step)
-    if inner is not None:
+    if (inner := _members_of(step)) is not None:
         masks = {_own_mask(one, getattr(one, "privacy_", None)) for _, one in inner}
         return masks.pop() if len(masks) == 1 else None
     public = set(found.public_features)
@@ -277,50 +269,50 @@ def _check_columns_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
 # Data dependence of steps without a report.
 
 
-@dataclasses.dataclass
-class _Learnt:
-    """Data dependence of parts without a report, and the names of unknown parts."""
+#: Facts for `PrivacyReport.from_events`: what parts without a report learnt, the names
+#: of unknown parts, and assumptions.
+_Learnt = collections.defaultdict[str, Any]
 
-    dependences: list[StepDependence] = dataclasses.field(default_factory=list)
-    unknown_steps: list[str] = dataclasses.field(default_factory=list)
-    assumes: list[Assumption] = dataclasses.field(default_factory=list)
 
-    def add(
-        self, name: str, step: Any, public: tuple[bool, ...] | None, public_target: bool
-    ) -> None:
-        """Add the data dependence of a step and of its parts.
+def _add(
+    learnt: _Learnt,
+    name: str,
+    step: Any,
+    public: tuple[bool, ...] | None,
+    public_target: bool,
+) -> None:
+    """Add the data dependence of a step and of its parts.
 
-        `public` says whether each input column is computed from public columns only;
-        None if unknown.
-        """
-        if step is None or isinstance(step, str):
-            return
-        title = f"{name} ({type(step).__name__})"
-        found = dependence(step)
-        if found is None:
-            self.unknown_steps.append(title)
-        else:
-            own = StepDependence(title, found.learns, found.reason)
-            free = public is not None and all(public)
-            if own.private and free and (found.learns == "rows" or public_target):
-                own = dataclasses.replace(own, learns="public columns")
-            self.dependences.append(own)
-            self.assumes += [one for one in found.assumes if one != REFUSES or not free]
-        if not is_container(step):
-            return
-        for label, part in members(step):
-            before = public
-            try:
-                if before is not None:
-                    before = columns_of(step, label, before)
-            except (AttributeError, IndexError, KeyError):
-                before = None
-            self.add(f"{name}__{label}", part, before, public_target)
-            if is_class(step, "Pipeline") and public is not None:
-                came, mask = sources(part, len(public)), public
-                public = None
-                if came is not None:
-                    public = tuple(all(mask[j] for j in one) for one in came)
+    `public` says whether each input column is computed from public columns only; None
+    if unknown.
+    """
+    if step is None or isinstance(step, str):
+        return
+    title = f"{name} ({type(step).__name__})"
+    found = dependence(step)
+    if found is None:
+        learnt["unknown_steps"].append(title)
+    else:
+        own = StepDependence(title, found.learns, found.reason)
+        free = public is not None and all(public)
+        if own.private and free and (found.learns == "rows" or public_target):
+            own = dataclasses.replace(own, learns="public columns")
+        learnt["learnt"].append(own)
+        assumed = (one for one in found.assumes if one != REFUSES or not free)
+        learnt["assumptions"].extend(assumed)
+    for label, part in members(step):
+        before = public
+        try:
+            if before is not None:
+                before = columns_of(step, label, before)
+        except (AttributeError, IndexError, KeyError):
+            before = None
+        _add(learnt, f"{name}__{label}", part, before, public_target)
+        if is_class(step, "Pipeline") and public is not None:
+            came, mask = sources(part, len(public)), public
+            public = None
+            if came is not None:
+                public = tuple(all(mask[j] for j in one) for one in came)
 
 
 def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
@@ -331,24 +323,24 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     """
     table = _follow(parts)
     if any(part.opaque for part in parts):
-        table = None  # a user's own Pipeline class may pass any columns to its steps
-        for part in parts:
-            part.public = None
+        # A user's own Pipeline class may pass any columns to its steps.
+        table, parts = None, [dataclasses.replace(one, public=None) for one in parts]
     reports = [part.report for part in parts if part.report is not None]
     public_target = any(found.public_target for found in reports)
-    learnt = _Learnt()
+    learnt = _Learnt(list)
     for part in parts:
         if part.report is None:
-            learnt.add(part.name, part.step, part.public, public_target)
+            _add(learnt, part.name, part.step, part.public, public_target)
     if len(parts) == 1 or not any(found.public_features for found in reports):
         return learnt, None
-    private = any(one.private for one in learnt.dependences)
-    followed = table is not None and not private and not learnt.unknown_steps
-    learnt.assumes.insert(0, COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED)
+    private = any(one.private for one in learnt["learnt"])
+    followed = table is not None and not private and not learnt["unknown_steps"]
+    assumed = COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED
+    learnt["assumptions"].insert(0, assumed)
     if table is None:
         return learnt, None
-    names = zip(_named(parts[0].step, len(table)), table, strict=True)
-    return learnt, tuple(name for name, public in names if public)
+    names = _named(parts[0].step, len(table))
+    return learnt, tuple(itertools.compress(names, table))
 
 
 # Reports of objects: find the reports inside them, and compose these.
@@ -387,10 +379,8 @@ def report(
         If nothing inside the object has a report, or if it contains private fits that
         cannot be counted.
     """
-    if isinstance(obj, PrivacyLedger):
-        found: PrivacyReport | None = _of_ledger(obj, delta)
-    else:
-        found = _report_of(obj, type(obj).__name__)
+    is_ledger = isinstance(obj, PrivacyLedger)
+    found = _of_ledger(obj, delta) if is_ledger else _report_of(obj, type(obj).__name__)
     if found is None:
         raise ValueError(
             f"report() got {type(obj).__name__}, which has no privacy_ inside: pass a "
@@ -423,7 +413,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
                 "parameters_chosen", "No parameter of a fit was read from private data."
             ),
             *(LIMIT_COUNTS,) * (len(fits) > 1 and ledger.epsilon is not None),
-            *of_limit(ledger),
+            *(NO_LIMIT,) * (ledger.epsilon is None),
         ],
         nonprivate=len(private) < len(entries),
         n_fits=len(fits),
@@ -464,22 +454,32 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
             "ledger, and pass this ledger to report()."
         )
     # The meta-estimator only fits its members, and fits all of them to one table.
-    learnt, seen = _Learnt(), []
+    learnt, seen = _Learnt(list), []
     for label, one in inner:
         if (found := _report_of(one, label)) is not None:
             seen.append((label, found))
         else:
-            learnt.add(label, one, None, False)
+            _add(learnt, label, one, None, False)
     if not seen:
         raise ValueError(
             f"report() finds no report in the members of {type(obj).__name__}: fit it "
             "first."
         )
-    _check_positions(obj, seen)
+    # One column position must not mean different public columns in two members.
+    ways = {(found.public_features, found.public_sources) for _, found in seen}
+    for label, found in seen:
+        counted = any(isinstance(one, int) for one in found.public_features)
+        alike = len(ways) == 1 and found.public_sources is not None
+        if found.steps and counted and not alike and len(seen) > 1:
+            raise PrivacyBudgetError(
+                f"member {label} of {type(obj).__name__} has public columns without "
+                "names, whose positions may mean other columns in other members: call "
+                "set_output(transform='pandas') on this member."
+            )
     public_target = all(found.public_target for _, found in seen)
     # These two classes read the label set from the target before they fit members.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
-        learnt.assumes.append(CLASSES_READ)
+        learnt["assumptions"].append(CLASSES_READ)
     return of_releases(obj, seen, learnt)
 
 
@@ -526,28 +526,23 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
         yield Part(name, step, _report_of(step, label))
 
 
-def _check_positions(obj: Any, seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse members in which one column position may mean different public columns."""
-    ways = {(found.public_features, found.public_sources) for _, found in seen}
-    for name, found in seen:
-        counted = any(isinstance(one, int) for one in found.public_features)
-        alike = len(ways) == 1 and found.public_sources is not None
-        if found.steps and counted and not alike and len(seen) > 1:
-            raise PrivacyBudgetError(
-                f"member {name} of {type(obj).__name__} has public columns without "
-                "names, whose positions may mean other columns in other members: call "
-                "set_output(transform='pandas') on this member."
-            )
-
-
 def of_releases(
     obj: Any,
     seen: list[tuple[str, PrivacyReport]],
     learnt: _Learnt,
     public_sources: tuple[str | int, ...] | None = None,
 ) -> PrivacyReport:
-    """Return the report that composes all events of these named reports."""
-    _check_targets_stay_public(seen)
+    """Return the report that composes all events of these named reports.
+
+    A public target that another step protects as a private column is refused.
+    """
+    for (name, found), (other, theirs) in itertools.product(seen, seen):
+        hidden = theirs.private_features or ()
+        if found.public_target and found.target_name in hidden:
+            raise PrivacyBudgetError(
+                f"step {name} discloses its target {found.target_name!r}, which is a "
+                f"private column of step {other}: leave that column out of X."
+            )
     reports = [found for _, found in seen]
     events = tuple(event for found in reports for event in found.events)
     found = PrivacyReport.from_events(
@@ -556,10 +551,8 @@ def of_releases(
         delta=max(found.delta for found in reports),
         n_records=next((r.n_records for r in reports if r.n_records is not None), None),
         released=[f"{name}: {what}" for name, found in seen for what in found.released],
-        assumptions=learnt.assumes,
         nonprivate=False,
-        unknown_steps=learnt.unknown_steps,
-        learnt=learnt.dependences,
+        **learnt,
         steps=seen,
         receipts=(receipt for one in reports for receipt in one.receipts),
     )
@@ -572,14 +565,3 @@ def of_releases(
     return dataclasses.replace(
         found, public_sources=public_sources, private_features=private
     )
-
-
-def _check_targets_stay_public(seen: list[tuple[str, PrivacyReport]]) -> None:
-    """Refuse a public target that another step protects as a private column."""
-    for (name, found), (other, theirs) in itertools.product(seen, seen):
-        private = theirs.private_features or ()
-        if found.public_target and found.target_name in private:
-            raise PrivacyBudgetError(
-                f"step {name} discloses its target {found.target_name!r}, which is a "
-                f"private column of step {other}: leave that column out of X."
-            )

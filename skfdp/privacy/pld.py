@@ -43,8 +43,6 @@ _Pure = Sequence[tuple[float, int]]  # (epsilon, count)
 _FINEST_GAP = 1e-4
 # Approximate error of delta per composed step, from the Fourier transforms.
 _ROUNDING = 2e-16
-# Smaller sampling rates are replaced by this one.
-_LEAST_RATE = 1e-15
 # Noise beyond this many standard deviations counts as infinite loss. Its probability
 # is ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
@@ -55,10 +53,6 @@ _STEP_POINTS, _TOTAL_POINTS, _WIDEST_GAP = 2**19, 2**21, 1.0
 # The same for all full batches together, whose grid of losses extends from about
 # -mu**2 / 2 to mu**2 / 2.
 _GAUSSIAN_POINTS = 2**22
-# A finer gap would resolve rounding errors only.
-_NARROWEST_GAP = 1e-9
-# exp of a larger number overflows; larger losses count as infinite.
-_LARGEST_LOSS = 700.0
 
 
 # Tails may underflow. If a bound of a tail overflows, infinity is a valid bound.
@@ -94,10 +88,10 @@ def compose(
     description : str
         The accountant and its discretisation, for reports.
     """
-    # Raising a small rate to the least rate is safe. A larger rate never costs less,
-    # because batches of a smaller rate can be sampled from batches of a larger rate. At
-    # the least rate a step costs less than the error of the Fourier transforms.
-    steps = [((z, s, max(q, _LEAST_RATE), r), count) for (z, s, q, r), count in steps]
+    # Raising a small rate to 1e-15 is safe. A larger rate never costs less, because
+    # batches of a smaller rate can be sampled from batches of a larger rate. At this
+    # rate a step costs less than the error of the Fourier transforms.
+    steps = [((z, s, max(q, 1e-15), r), count) for (z, s, q, r), count in steps]
     n_steps = sum(count for _, count in (*steps, *pure))
     gap = _gap(steps, full_batch_mu, spread, pure)
     if gap > _WIDEST_GAP:  # losses are too large or too many for the grid
@@ -154,10 +148,10 @@ def _gap(
     square += math.fsum(2 * count * e * math.tanh(e / 2) for e, count in pure)
     mu = max(math.sqrt(square), 1e-12)
     n_steps = 1 + sum(count for _, count in (*steps, *pure))
-    coarse = _FINEST_GAP * 2.0 ** min(7, max(0, round(math.log2(mu + 1e-9))))
-    if spread is not None:
-        coarse = _FINEST_GAP
-    gap = max(_NARROWEST_GAP, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
+    wider = 0 if spread is not None else round(math.log2(mu + 1e-9))
+    coarse = _FINEST_GAP * 2.0 ** min(7, max(0, wider))
+    # A finer gap than 1e-9 would resolve rounding errors only.
+    gap = max(1e-9, min(coarse, 0.05 * mu / math.sqrt(n_steps)))
     # The grid covers about 20 standard deviations of the composed loss, but not more
     # than all finite losses.
     tops = [*((_top(*key[:3]), count) for key, count in steps), *pure]
@@ -169,7 +163,7 @@ def _gap(
 
 def _top(noise: float, sensitivity: float, q: float) -> float:
     """Return the largest finite loss of a step; larger ones count as infinite."""
-    return float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q))
+    return float(_log_ratio(np.array(1 + _TAIL_STDS * noise), noise, sensitivity, q)[0])
 
 
 @functools.lru_cache(maxsize=64)
@@ -285,7 +279,7 @@ def _exp(epsilons: np.ndarray) -> np.ndarray:
 
     The cap is safe, because a smaller value makes the divergence larger.
     """
-    return np.exp(np.minimum(epsilons, _LARGEST_LOSS))
+    return np.exp(np.minimum(epsilons, 700.0))
 
 
 def hockey_stick(
@@ -309,21 +303,16 @@ def hockey_stick(
     """
     low, high = 1 - sensitivity / 2, 1 + (_TAIL_STDS + 4) * noise
     grid = np.linspace(low, high, 20_001)
-    ratio = np.maximum.accumulate(_log_ratio(grid, noise, sensitivity, q))
+    ratio = np.maximum.accumulate(_log_ratio(grid, noise, sensitivity, q)[0])
     x = np.interp(epsilons, ratio, grid)
     for _ in range(4):  # Newton's method converges fast from this start
-        value, slope = _log_ratio_and_slope(x, noise, sensitivity, q)
+        value, slope = _log_ratio(x, noise, sensitivity, q)
         step = np.where(slope > 0, (value - epsilons) / np.maximum(slope, 1e-300), 0.0)
         x = np.clip(x - np.clip(step, -noise, noise), low, high)
     alpha = _exp(epsilons)
     centre = 1 - sensitivity
     tails = ndtr((1 - x) / noise) - alpha * ndtr((centre - x) / noise)
     return (1 - q) * (1 - alpha) * ndtr(-x / noise) + q * tails
-
-
-def _log_ratio(x: np.ndarray, noise: float, sensitivity: float, q: float) -> np.ndarray:
-    """Return log(A(x) / B(x)), with A and B of `hockey_stick`."""
-    return _log_mixture(x, 1.0, noise, q) - _log_mixture(x, 1 - sensitivity, noise, q)
 
 
 def _log_mixture(x: np.ndarray, centre: float, noise: float, q: float) -> np.ndarray:
@@ -337,9 +326,10 @@ def _log_mixture(x: np.ndarray, centre: float, noise: float, q: float) -> np.nda
     return np.logaddexp(math.log1p(-q), math.log(q) + exponent)
 
 
-def _log_ratio_and_slope(
+def _log_ratio(
     x: np.ndarray, noise: float, sensitivity: float, q: float
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return log(A(x) / B(x)), with A and B of `hockey_stick`, and its slope."""
     value, slope = np.zeros_like(x), np.zeros_like(x)
     for sign, centre in ((1, 1.0), (-1, 1 - sensitivity)):
         exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)

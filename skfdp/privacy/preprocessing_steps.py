@@ -36,9 +36,6 @@ from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.assumptions import Assumption
 
-#: What a step can learn from, in addition to parameters, names, types and shapes.
-LEARNS = ("nothing", "public columns", "rows", "target")
-
 
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +58,8 @@ class StepDependence:
     reason: str
 
     def __post_init__(self) -> None:
-        checks.choice("learns", self.learns, LEARNS)
+        known = ("nothing", "public columns", "rows", "target")
+        checks.choice("learns", self.learns, known)
 
     @property
     def private(self) -> bool:
@@ -105,39 +103,29 @@ _target = functools.partial(Dependence, "target")
 
 
 def _rows_if(
-    learns: Callable[[Any], Any], what: str, otherwise: str
+    otherwise: str, *cases: tuple[Callable[[Any], Any], str]
 ) -> Callable[[Any], Dependence]:
-    """Return a rule for steps that learn from the rows only if `learns(step)` is true.
+    """Return a rule for steps that learn from the rows in some cases only.
 
-    `what` says what such a step learns, and `otherwise` why a step learns nothing.
+    A case is a function of the step, and what a step learns for which it is true.
+    `otherwise` says why any other step learns nothing.
     """
-    return lambda step: _rows(what) if learns(step) else _nothing(otherwise)
+    return lambda step: next(
+        (_rows(what) for learns, what in cases if learns(step)), _nothing(otherwise)
+    )
 
 
-def _categories(step: Any) -> Dependence:
-    given = step.categories
-    if isinstance(given, str) or any(isinstance(one, str) for one in given):
-        return _rows("which values occur")
-    if step.min_frequency is not None or step.max_categories is not None:
-        return _rows("which values are frequent")
-    return _nothing("all categories are given")
-
-
-def _knots(step: Any) -> Dependence:
-    if isinstance(step.knots, str):
-        what = "extremes" if step.knots == "uniform" else "quantiles"
-        return _rows(f"{what} of its columns")
-    return _nothing("all knots are given")
-
-
-def _imputer(step: Any) -> Dependence:
-    if step.strategy != "constant":
-        return _rows("a typical value of each column")
-    if step.add_indicator:
-        return _rows("which columns have missing values (add_indicator=True)")
-    if not step.keep_empty_features:
-        return _rows("which columns have no value at all (keep_empty_features=False)")
-    return _nothing("the value that is filled in is given")
+_CATEGORIES = _rows_if(
+    "all categories are given",  # as lists; "auto" has letters
+    (
+        lambda step: any(isinstance(one, str) for one in step.categories),
+        "which values occur",
+    ),
+    (
+        lambda step: (step.min_frequency, step.max_categories) != (None, None),
+        "which values are frequent",
+    ),
+)
 
 
 def _function(step: Any) -> Dependence | None:
@@ -166,9 +154,9 @@ def _projection(step: Any) -> Dependence:
 
 def _frozen(step: Any) -> Dependence | None:
     found = dependence(step.estimator)
-    if found is None or found.learns != "nothing" or is_container(step.estimator):
-        return None  # its training rows are unknown
-    return found
+    free = found is not None and found.learns == "nothing"
+    # Otherwise its training rows are unknown.
+    return found if free and not is_container(step.estimator) else None
 
 
 def _hashing(step: Any) -> Dependence | None:
@@ -203,10 +191,8 @@ def _is_sparse(step: Any) -> bool:
     if step is None or isinstance(step, str):
         return False
     inner = [part for _, part in members(step)]
-    if is_class(step, "Pipeline"):
-        return _is_sparse(inner[-1]) if inner else False
-    if is_class(step, "FeatureUnion"):
-        return any(map(_is_sparse, inner))
+    if is_class(step, "Pipeline", "FeatureUnion"):
+        return any(map(_is_sparse, inner[-1:] if is_class(step, "Pipeline") else inner))
     if is_class(step, "KBinsDiscretizer"):
         return bool(step.encode == "onehot")
     if is_class(step, "MissingIndicator"):
@@ -224,11 +210,6 @@ def _is_sparse(step: Any) -> bool:
 # the step contains other steps, which have their own entries.
 
 _Rule = Dependence | Callable[[Any], Dependence | None]
-_EXTREMES = _rows("extremes of its columns")
-_QUANTILES = _rows("quantiles of its columns")
-_WORDS = _rows("which words or keys occur")
-_KEPT = _rows("some of the rows, which it stores")
-_SELECTED = _target("which columns are related to the target")
 
 #: Keys are names of scikit-learn classes. A rule returns None if the data dependence is
 #: unknown, for example because the step calls a user's function.
@@ -245,54 +226,89 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
     "MissingIndicator": (
         "named",
         _rows_if(
-            lambda step: step.features != "all",
-            "which columns have missing values (missing-only)",
             "it marks missing values in all columns",
+            (
+                lambda step: step.features != "all",
+                "which columns have missing values (missing-only)",
+            ),
         ),
     ),
     "Normalizer": ("all", _nothing("it scales each row by itself")),
-    "OneHotEncoder": ("named", _categories),
-    "OrdinalEncoder": ("named", _categories),
+    "OneHotEncoder": ("named", _CATEGORIES),
+    "OrdinalEncoder": ("named", _CATEGORIES),
     "PolynomialFeatures": ("named", _nothing("powers and products are fixed")),
-    "SimpleImputer": ("named", _imputer),
-    "SplineTransformer": ("named", _knots),
+    "SimpleImputer": (
+        "named",
+        _rows_if(
+            "the value that is filled in is given",
+            (
+                lambda step: step.strategy != "constant",
+                "a typical value of each column",
+            ),
+            (
+                lambda step: step.add_indicator,
+                "which columns have missing values (add_indicator=True)",
+            ),
+            (
+                lambda step: not step.keep_empty_features,
+                "which columns have no value at all (keep_empty_features=False)",
+            ),
+        ),
+    ),
+    "SplineTransformer": (
+        "named",
+        _rows_if(
+            "all knots are given",
+            (
+                lambda step: isinstance(step.knots, str) and step.knots == "uniform",
+                "extremes of its columns",
+            ),
+            (lambda step: isinstance(step.knots, str), "quantiles of its columns"),
+        ),
+    ),
     "GaussianRandomProjection": ("all", _projection),
     "SparseRandomProjection": ("all", _projection),
     "RBFSampler": (
         "all",
         _rows_if(
-            lambda step: not isinstance(step.gamma, numbers.Real),
-            'the variance of the table (gamma="scale")',
             _DRAWN,
+            (
+                lambda step: not isinstance(step.gamma, numbers.Real),
+                'the variance of the table (gamma="scale")',
+            ),
         ),
     ),
     "SkewedChi2Sampler": ("all", _nothing(_DRAWN)),
     "TfidfTransformer": (
         "all",
         _rows_if(
-            lambda step: step.use_idf,
-            "in how many rows each column is not zero",
             "it scales each row by itself",
+            (lambda step: step.use_idf, "in how many rows each column is not zero"),
         ),
     ),
     # Learn from the rows.
     "KBinsDiscretizer": ("named", _rows("extremes or quantiles of its columns")),
-    "MaxAbsScaler": ("named", _EXTREMES),
-    "MinMaxScaler": ("named", _EXTREMES),
+    **dict.fromkeys(
+        ["MaxAbsScaler", "MinMaxScaler"], ("named", _rows("extremes of its columns"))
+    ),
     "PowerTransformer": ("named", _rows("powers, means and variances")),
-    "QuantileTransformer": ("named", _QUANTILES),
-    "RobustScaler": ("named", _QUANTILES),
+    **dict.fromkeys(
+        ["QuantileTransformer", "RobustScaler"],
+        ("named", _rows("quantiles of its columns")),
+    ),
     "StandardScaler": ("named", _rows("means and variances")),
     "VarianceThreshold": ("named", _rows("which columns vary")),
-    "CountVectorizer": ("all", _WORDS),
-    "DictVectorizer": ("all", _WORDS),
-    "TfidfVectorizer": ("all", _WORDS),
+    **dict.fromkeys(
+        ["CountVectorizer", "DictVectorizer", "TfidfVectorizer"],
+        ("all", _rows("which words or keys occur")),
+    ),
     "IterativeImputer": ("all", _rows("a regression of each column on the others")),
-    "KNNImputer": ("all", _KEPT),
-    "Nystroem": ("all", _KEPT),
+    **dict.fromkeys(
+        ["KNNImputer", "Nystroem"], ("all", _rows("some of the rows, which it stores"))
+    ),
     "KernelCenterer": ("all", _rows("means and variances")),
     "FeatureAgglomeration": ("all", _rows("which columns are similar")),
-    "RandomTreesEmbedding": ("all", _EXTREMES),
+    "RandomTreesEmbedding": ("all", _rows("extremes of its columns")),
     **dict.fromkeys(
         [
             *("PCA", "IncrementalPCA", "KernelPCA", "SparsePCA", "MiniBatchSparsePCA"),
@@ -313,7 +329,7 @@ _TABLE: dict[str, tuple[str, _Rule]] = {
             *("GenericUnivariateSelect", "SelectFromModel", "RFE", "RFECV"),
             "SequentialFeatureSelector",
         ],
-        ("named", _SELECTED),
+        ("named", _target("which columns are related to the target")),
     ),
     "TargetEncoder": ("named", _target("means of the target for each value")),
     "_ConstantPredictor": ("all", _target("that all rows have the same label")),
@@ -344,14 +360,13 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
     If the container is fitted, these are the fitted steps.
     """
     if is_class(container, "ColumnTransformer"):
-        fitted = getattr(container, "transformers_", None)
         rest = ("remainder", container.remainder, ())
-        listed = [*container.transformers, rest] if fitted is None else fitted
+        listed = [*container.transformers, rest]
+        listed = getattr(container, "transformers_", listed)
         yield from ((name, part) for name, part, _ in listed)
-    elif is_class(container, "FeatureUnion"):
-        yield from container.transformer_list
-    elif is_class(container, "Pipeline"):
-        yield from container.steps
+    elif is_container(container):
+        union = is_class(container, "FeatureUnion")
+        yield from container.transformer_list if union else container.steps
 
 
 def dependence(step: Any) -> Dependence | None:

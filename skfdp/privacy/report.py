@@ -27,34 +27,20 @@ from typing import Any
 
 from skfdp.addresses import public
 from skfdp.privacy import checks, report_html, report_text
-from skfdp.privacy.accounting import (
-    Disclosed,
-    Guarantee,
-    composed_guarantee,
-    cost,
-    is_pure,
-)
+from skfdp.privacy.accounting import Disclosed, composed_guarantee, cost, is_pure
 from skfdp.privacy.assumptions import (
+    KNOWN,
     ONE_STEP,
     Assumption,
-    distinct,
     implied_assumptions,
     recognised,
     unknown_assumption,
 )
-from skfdp.privacy.entries import Receipt, dumps, package_versions
-from skfdp.privacy.events import Event, check_budget, check_delta, joined, refuse
+from skfdp.privacy.entries import Receipt, dumps, finite, package_versions
+from skfdp.privacy.events import Event, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import StepDependence
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}
-# Tolerances for the numbers in a file: rounding and, for the epsilon of a privacy loss
-# distribution, the discretisation of another version.
-_ROUNDING, _DISCRETISATION = 1e-9, 0.01
-# Fields of a file from which the other fields are derived.
-_GIVEN = (
-    *("subject", "events", "delta", "target_epsilon", "n_records", "released"),
-    *("seeded", "n_fits", "unknown_steps", "learnt", "steps", "receipts"),
-)
 
 
 @public("skfdp.privacy")
@@ -205,13 +191,15 @@ class PrivacyReport:
         """
         events, steps = tuple(events), tuple(steps)
         if delta != 0 or not is_pure(events):
-            check_delta(delta)
+            delta = check_delta(delta)
         nonprivate = not events if nonprivate is None else nonprivate
-        seeded, named, target = bool(seeded), set(), False
+        seeded, named, targets = bool(seeded), set(), set()
+        columns: dict[str | int, None] = {}
         for event in events:
             seeded |= event.seeded
-            target |= event.public_target
+            targets |= {event.target_name} if event.public_target else set()
             named.add(event.target_name)
+            columns |= dict.fromkeys(event.public_features)
         given, hidden, learnt = [*assumptions], list(unknown_steps), [*learnt]
         known = 0
         for name, step in steps:
@@ -225,34 +213,50 @@ class PrivacyReport:
                 for one in step.learnt
             ]
         n_fits = max(int(n_fits), bool(events), known)
-        guarantee = None
+        guarantee = private = None
         if events and not nonprivate:
             guarantee = composed_guarantee(events, public)
-        columns = _public_columns(events, guarantee)
+            # The columns of the events, then other declared ones.
+            declared = {name for name in guarantee.public if isinstance(name, str)}
+            columns |= dict.fromkeys(sorted(declared - columns.keys() - targets))
+            if feature_names is not None:
+                # Events hold names of public columns, or positions if the data have no
+                # names.
+                disclosed = guarantee.public.union(columns)
+                names = [*map(checks.plain, feature_names)]
+                private = dict.fromkeys(
+                    name
+                    for position, name in enumerate(names)
+                    if name not in disclosed and position not in disclosed
+                )
         if not target_name:  # take it from the events, if they agree
             named -= {None}
             target_name = named.pop() if len(named) == 1 else None
         numbers: dict[str, Any] = {"epsilon": math.inf if nonprivate else 0.0}
         if events:
-            numbers = dataclasses.asdict(cost(events, float(delta)))
+            numbers = dataclasses.asdict(cost(events, delta))
             if nonprivate:
                 numbers |= {"epsilon": math.inf, "mu": None}
         given += map(unknown_assumption, hidden)
-        implied = implied_assumptions(events, seeded, n_fits)
+        # Keep the first of several with one key. Of those that are not of this package
+        # the texts are compared, too.
+        assumed: dict[tuple[str, str], Assumption] = {}
+        for one in (*implied_assumptions(events, seeded, n_fits), *given):
+            assumed.setdefault((one.key, "" if one.key in KNOWN else one.text), one)
         return cls(
             subject=str(subject),
             released=tuple(map(str, released)),
-            delta=float(delta),
+            delta=delta,
             target_epsilon=None if target_epsilon is None else float(target_epsilon),
             neighboring_relation=guarantee.neighboring_relation if guarantee else None,
-            public_features=columns,
-            public_target=bool(guarantee) and target,
+            public_features=tuple(columns) if guarantee else (),
+            public_target=bool(guarantee and targets),
             target_name=target_name,
-            private_features=_private_features(feature_names, columns, guarantee),
+            private_features=None if private is None else tuple(private),
             n_records=None if n_records is None else int(n_records),
             events=events,
             n_fits=n_fits,
-            assumptions=distinct([*implied, *given]),
+            assumptions=tuple(assumed.values()),
             seeded=seeded,
             unknown_steps=tuple(dict.fromkeys(map(str, hidden))),
             learnt=tuple(dict.fromkeys(learnt)),
@@ -279,11 +283,10 @@ class PrivacyReport:
 
     def at_delta(self, delta: float) -> PrivacyReport:
         """Return the report of the same events at another delta."""
-        check_budget(1.0, delta)
-        numbers: dict[str, Any] = {}
+        delta, numbers = check_delta(delta), {}
         if self.events and math.isfinite(self.epsilon):
-            numbers = dataclasses.asdict(cost(self.events, float(delta)))
-        return dataclasses.replace(self, delta=float(delta), **numbers)
+            numbers = dataclasses.asdict(cost(self.events, delta))
+        return dataclasses.replace(self, delta=delta, **numbers)
 
     @property
     def guarantee(self) -> bool:
@@ -333,7 +336,8 @@ class PrivacyReport:
         return joined([*found] if private else [], private=private)
 
     def __repr__(self) -> str:
-        return report_text.summary(self)
+        spent = f"epsilon={report_text.epsilon_text(self)}, delta={self.delta:g}"
+        return f"<{report_text.title(self)}: {spent}>"
 
     def _repr_html_(self) -> str:
         return report_html.fragment(self)
@@ -343,14 +347,11 @@ class PrivacyReport:
         names = [field.name for field in dataclasses.fields(self)]
         # Keep the fields that may void the guarantee next to epsilon.
         first = ["subject", "released", "epsilon", "guarantee", "seeded", "learnt"]
-        values = dict(_SCHEMA)
-        for name in dict.fromkeys([*first, *names]):
-            value = getattr(self, name)
-            values[name] = "inf" if value == math.inf else value
-        values["steps"] = [
+        found = {name: getattr(self, name) for name in [*first, *names]}
+        found["steps"] = [
             {"name": name, "report": step.to_dict()} for name, step in self.steps
         ]
-        return json.loads(dumps(values))
+        return json.loads(dumps(_SCHEMA | finite(found)))
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as JSON text; `read_report` reads this text from a file."""
@@ -371,19 +372,19 @@ class PrivacyReport:
         for name, wanted in _SCHEMA.items():
             if (found := given.pop(name, None)) != wanted or isinstance(found, bool):
                 raise ValueError(
-                    f"report has {name}={checks.brief(found)}, but this version of "
+                    f"report has {name}={checks.shown(found)}, but this version of "
                     f"skfdp reads {wanted!r}: pass what to_json wrote."
                 )
-        steps = checks.items("steps", checks.fields(cls, given)["steps"], "a list")
-        stated = checks.record(cls, given | {"steps": [*map(_named, steps)]})
+        steps = []
+        for step in checks.items("steps", checks.fields(cls, given)["steps"], "a list"):
+            if not isinstance(step, Mapping) or set(step) != {"name", "report"}:
+                raise ValueError(
+                    f"step {checks.shown(step)} must hold a name and a report."
+                )
+            steps.append((step["name"], step["report"]))
+        stated = checks.record(cls, given | {"steps": steps})
         check_context(stated.context)
         return _rebuilt(stated)
-
-
-def _named(step: Any) -> tuple[Any, Any]:
-    if not isinstance(step, Mapping) or set(step) != {"name", "report"}:
-        raise ValueError(f"step {checks.brief(step)} must hold a name and a report.")
-    return step["name"], step["report"]
 
 
 def check_context(context: Any) -> dict[str, str]:
@@ -411,8 +412,12 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
     # A report may declare more columns public than its events disclose.
     disclosed = [event.disclosed for event in stated.events]
     public = frozenset(stated.public_features).union(*disclosed)
+    given = (  # the fields from which all others are derived
+        *("subject", "events", "delta", "target_epsilon", "n_records", "released"),
+        *("seeded", "n_fits", "unknown_steps", "learnt", "steps", "receipts"),
+    )
     due = PrivacyReport.from_events(
-        **{name: getattr(stated, name) for name in _GIVEN},
+        **{name: getattr(stated, name) for name in given},
         assumptions=map(recognised, stated.assumptions),
         public=public,
         target_name=None if stated.events else stated.target_name,
@@ -420,8 +425,9 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
     )
     for name in ("epsilon", "mu"):
         value, follows = getattr(stated, name), getattr(due, name)
-        exact = name == "mu" or due.mu is not None
-        tolerance = _ROUNDING if exact else _DISCRETISATION
+        # Rounding or, for the epsilon of a privacy loss distribution, the
+        # discretisation of another version.
+        tolerance = 1e-9 if name == "mu" or due.mu is not None else 0.01
         if value != follows and (
             None in (value, follows)
             or not math.isclose(value, follows, rel_tol=tolerance)
@@ -430,17 +436,13 @@ def _rebuilt(stated: PrivacyReport) -> PrivacyReport:
                 f"report of {stated.subject[:80]!r} states {name}={value!r}, but its "
                 f"events give {follows!r}, so it was edited: ask for the original."
             )
-    private = stated.private_features
-    if private is not None:
-        private = tuple(one for one in private if one not in public)
-    return dataclasses.replace(
-        due,
-        private_features=private,
-        public_sources=stated.public_sources,
-        sha256=stated.sha256,
-        context=stated.context,
-        versions=stated.versions,
-    )
+    kept: Any = {
+        name: getattr(stated, name)
+        for name in ("private_features", "public_sources", "sha256", "context")
+    }
+    if (private := stated.private_features) is not None:
+        kept["private_features"] = tuple(one for one in private if one not in public)
+    return dataclasses.replace(due, **kept, versions=stated.versions)
 
 
 def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
@@ -466,36 +468,3 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
             f"path={str(path)!r} is not a JSON file: pass what to_json wrote."
         ) from None
     return PrivacyReport.from_dict(values)
-
-
-# Facts derived from events: public and private columns.
-
-
-def _public_columns(
-    events: tuple[Event, ...], guarantee: Guarantee | None
-) -> tuple[str | int, ...]:
-    """Return the public columns: first those of the events, then the declared ones."""
-    if guarantee is None:
-        return ()
-    columns = dict.fromkeys([name for e in events for name in e.public_features])
-    targets = {event.target_name for event in events if event.public_target}
-    declared = {name for name in guarantee.public if isinstance(name, str)}
-    return (*columns, *sorted(declared - columns.keys() - targets))
-
-
-def _private_features(
-    feature_names: Sequence[str | int] | None,
-    public_columns: tuple[str | int, ...],
-    guarantee: Guarantee | None,
-) -> tuple[str | int, ...] | None:
-    if feature_names is None or guarantee is None:
-        return None
-    # Events hold names of public columns, or positions if the data have no names.
-    public = frozenset(public_columns) | guarantee.public
-    names = tuple(map(checks.plain, feature_names))
-    private = [
-        name
-        for position, name in enumerate(names)
-        if name not in public and position not in public
-    ]
-    return tuple(dict.fromkeys(private))

@@ -60,12 +60,25 @@ def document(report: Report) -> str:
     curve = ""
     if report.guarantee and report.events:
         curve = f"<h2>What an attacker can find out</h2>{_curve(report)}"
+    # Columns without known names share one row.
+    hidden = report.private_features
+    rows = [(name_text(one), "public") for one in report.public_features]
+    rows += [(name_text(one), "private") for one in hidden or ()]
+    rows += [("all other columns", "private")] * (hidden is None)
+    if report.public_target:
+        rows.append((targets_text(report, public=True), "public"))
+    if report.unit is not None and not no_private_target(report):
+        rows.append((targets_text(report, public=False), "private"))
+    columns = "".join(
+        f"<tr><td>{_escaped(one)}</td><td>{side}</td></tr>" for one, side in rows
+    )
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{name}</title><style>{_PAGE_STYLE}\n{_STYLE}</style></head>"
         f"<body class='skfdp-privacy-report'><h1>{name}</h1>{_table(page(report))}"
-        f"{curve}<h2>Columns</h2>{_columns(report)}"
+        f"{curve}<h2>Columns</h2><table><tbody><tr><th>column</th><th>declared</th>"
+        f"</tr>{columns}</tbody></table>"
         f"<h2>Annex</h2>{_table(annex(report))}</body></html>\n"
     )
 
@@ -84,25 +97,6 @@ def _table(sections: Sequence[Section]) -> str:
             f"<tr><th scope='row'>{_escaped(name)}</th><td>{''.join(cell)}</td></tr>"
         )
     return f"<table><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _columns(report: Report) -> str:
-    """Return the table of columns; columns without known names share one row."""
-    sides = [(name_text(name), "public") for name in report.public_features]
-    private = report.private_features
-    if private is None:
-        private = ("all other columns",)
-    sides += [(name_text(name), "private") for name in private]
-    if report.public_target:
-        sides.append((targets_text(report, public=True), "public"))
-    if report.unit is not None and not no_private_target(report):
-        sides.append((targets_text(report, public=False), "private"))
-    rows = "".join(
-        f"<tr><td>{_escaped(name)}</td><td>{side}</td></tr>" for name, side in sides
-    )
-    return (
-        f"<table><tbody><tr><th>column</th><th>declared</th></tr>{rows}</tbody></table>"
-    )
 
 
 def _curve(report: Report) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from skfdp.privacy.accounting import cost, detection_rate, name_text
-from skfdp.privacy.assumptions import INTEGER_SEED, unknown_assumption
+from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.events import ADVISED, Event, Relation, delta_text, exceeds_advice
 from skfdp.privacy.preprocessing_steps import StepDependence
 
@@ -31,8 +31,6 @@ ITEM, CHECK = "- ", "[ ] "
 _WIDTH, _INDENT = 79, 19
 # Largest number of words in a list of column names on the page.
 _NAME_WORDS = 30
-# Largest number of names that a repr lists; JSON lists all names.
-_LISTED_IN_REPR = 4
 
 _PARTS = {
     "record": "the private part of one record",
@@ -84,6 +82,17 @@ _ATTACKS = {
 }
 # Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon and name of each.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
+# What differential privacy does not guarantee.
+_PUBLIC = (
+    "Public columns are not protected at all, and neither is what can be inferred from "
+    "them about the private ones."
+)
+_LIMITS = (
+    "Facts about the population are not protected: the model may teach that a group "
+    "has a property, and a member's property may be guessed from it whether or not "
+    "this member's record was used.",
+    "Epsilons of several analyses of the same data add up, at worst.",
+)
 #: Sentence that every report states among its limits if persons are protected.
 PARTITION = (
     "Which rows belong to one person, and how many, is not protected: the partition is "
@@ -100,7 +109,7 @@ _UNITS = {
         "appear in other people's rows (household, family) are protected less."
     ),
 }
-NOT_COVERED = (
+UNCOVERED = (
     "Other fits: a report cannot know whether its estimator is the best of a search or "
     "of several tries (best_estimator_ of GridSearchCV). Every other fit on the same "
     "data costs privacy too, and so do parameters chosen by looking at results; they "
@@ -144,7 +153,6 @@ CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
 _TRUSTED = (
     "The people who run the fit, the computer and the software: they see every row."
 )
-_CHECKED = "Nobody outside the project so far."
 
 
 # Formatting of numbers, columns and targets.
@@ -197,16 +205,13 @@ def private_text(report: Report, most: float = _NAME_WORDS) -> str:
     """Describe the part of a record that is declared private."""
     if math.isinf(report.epsilon):
         return "nothing"
-    if report.private_features is None:
-        # The public target of one fit may be a column of another fit.
-        other = report.public_target or report.public_features
-        columns = "all other columns" if other else "all columns"
-    else:
-        columns = report.private_features and columns_text(
-            report.private_features, most
-        )
-    target = "" if no_private_target(report) else targets_text(report, public=False)
-    return " and ".join(filter(None, (columns, target)))
+    # The public target of one fit may be a column of another fit.
+    other = "other " * bool(report.public_target or report.public_features)
+    parts = [f"all {other}columns"]
+    if (names := report.private_features) is not None:
+        parts = [columns_text(names, most)] * bool(names)
+    parts += [targets_text(report, public=False)] * (not no_private_target(report))
+    return " and ".join(parts)
 
 
 def targets_text(report: Report, *, public: bool) -> str:
@@ -229,30 +234,15 @@ def no_private_target(report: Report) -> bool:
     """Whether no fit had a target, or every target is in the public set."""
     public: set[str | int | None] = set(report.public_features)
     public |= {e.target_name for e in report.events if e.public_target}
-    targets = [
-        event
+    is_public = [
+        event.public_target or event.target_name in public
         for event in report.events
         if event.target_name is not None
         or event.public_target
         or "target" in event.unnamed
     ]
-    if not targets:  # events may not mention a private target without a name
-        return report.public_target or report.n_fits > 1
-    return all(event.public_target or event.target_name in public for event in targets)
-
-
-def limits(report: Report) -> tuple[str, ...]:
-    """Return sentences on what differential privacy does not guarantee."""
-    return (
-        "Public columns are not protected at all, and neither is what can be inferred "
-        "from them about the private ones.",
-        _UNITS[report.unit or "record"],
-        *(PARTITION,) * (report.unit == "person"),
-        "Facts about the population are not protected: the model may teach that a "
-        "group has a property, and a member's property may be guessed from it whether "
-        "or not this member's record was used.",
-        "Epsilons of several analyses of the same data add up, at worst.",
-    )
+    # Events may not mention a private target without a name.
+    return all(is_public) if is_public else report.public_target or report.n_fits > 1
 
 
 # What voids the guarantee, and what the numbers do not count.
@@ -268,9 +258,8 @@ def leak_text(leak: StepDependence) -> str:
 
 def void_text(report: Report) -> str | None:
     """Return why the guarantee is void, None if it holds."""
-    why = [INTEGER_SEED] * report.seeded
-    why += ["a step learns without privacy"] * bool(report.leaks)
-    return " and ".join(why) or None
+    leaks = "a step learns without privacy" * bool(report.leaks)
+    return " and ".join(filter(None, [INTEGER_SEED * report.seeded, leaks])) or None
 
 
 def epsilon_text(report: Report, digits: int = 6) -> str:
@@ -293,9 +282,8 @@ def attack_power(report: Report, false_alarms: float = 0.01) -> float:
 
     The rate follows from the whole privacy curve.
     """
-    if math.isinf(report.epsilon):
-        return 1.0
-    return detection_rate(report.events, false_alarms)
+    private = math.isfinite(report.epsilon)
+    return detection_rate(report.events, false_alarms) if private else 1.0
 
 
 def detections(report: Report) -> int:
@@ -365,94 +353,107 @@ def odds_text(report: Report) -> str:
 
 def title(report: Report) -> str:
     """Return the first line of the statement, which says if the guarantee is void."""
-    why, state = void_text(report), ""
-    if math.isinf(report.epsilon):
-        why = why or "a fit ran without privacy"
-    if why:
-        state = f" (VOID: {why})"
-    elif unknown := unknown_text(report):
-        state = f" (NOT CHECKED: {unknown})"
+    unknown, bare = unknown_text(report), math.isinf(report.epsilon)
+    why = void_text(report) or "a fit ran without privacy" * bare
+    state = f" (NOT CHECKED: {unknown})" if unknown else ""
+    state = f" (VOID: {why})" if why else state
     return clean(f"PRIVACY STATEMENT{state}: {report.subject}")
 
 
 def page(report: Report) -> list[Section]:
     """Return the sections of the one-page statement, with every open condition."""
+    warnings, stated = [], "Not stated: data, date, by whom, purpose."
+    if report.seeded:
+        warnings.append(f"The noise came from {GENERATORS[True]}.")
+    if report.leaks:
+        warnings += _items(map(leak_text, report.leaks))
+        warnings.append(
+            "No epsilon holds for the whole, because the fitted object depends on "
+            "private values without noise."
+        )
+    if report.context:
+        given = (f"{one}: {report.context.get(one, 'not stated')}" for one in CONTEXT)
+        stated = f"Stated by the owner, not checked. {'; '.join(given)}."
     guaranteed = report.guarantee and bool(report.events)
+    checked = " `skfdp report FILE.json` recomputes epsilon." * guaranteed
+    # What the reader should check, unknown steps first.
+    open_ones = [one for one in report.assumptions if not one.enforced]
+    open_ones.sort(key=lambda one: one.key != "step_not_checked")
     parts: list[Section] = [
-        ("Warning", [*_warnings(report)]),
-        ("Data and purpose", [_context_text(report)]),
+        ("Warning", warnings),
+        ("Data and purpose", [stated]),
         ("Protected", [protected_text(report)]),
+        ("Open to everybody", [open_text(report)] if report.unit else []),
     ]
-    if report.unit is not None:
-        parts.append(("Open to everybody", [open_text(report)]))
-    if not guaranteed:
-        return [part for part in (*parts, ("Checked by", [_CHECKED])) if part[1]]
-    parts += [
-        ("Trusted", [_TRUSTED]),
-        ("How strong", [strength_text(report), odds_text(report)]),
-        ("Ledger", [*_ledger(report)]),
-        ("Holds only if", [*_conditions(report)]),
-        ("Checked by", [f"{_CHECKED} `skfdp report FILE.json` recomputes epsilon."]),
-        ("Fingerprint", [f"SHA-256 {report.sha256}"] * (report.sha256 is not None)),
-        ("Signed", ["Name, date, signature:"]),
-    ]
+    if guaranteed:
+        parts += [
+            ("Trusted", [_TRUSTED]),
+            ("How strong", [strength_text(report), odds_text(report)]),
+            ("Ledger", [*_ledger(report)]),
+            ("Holds only if", [CHECK + one.text for one in open_ones]),
+        ]
+    parts.append(("Checked by", [f"Nobody outside the project so far.{checked}"]))
+    if guaranteed:
+        parts += [
+            ("Fingerprint", [f"SHA-256 {report.sha256}"] * bool(report.sha256)),
+            ("Signed", ["Name, date, signature:"]),
+        ]
     return [part for part in parts if part[1]]
 
 
 def annex(report: Report) -> list[Section]:
     """Return the sections of the annex to the statement."""
-    is_void = void_text(report) is not None
+    holds = void_text(report) is None
     private = math.isfinite(report.epsilon)  # otherwise there are no assumptions
-    defined = private and not is_void and bool(report.events)
     marks = {True: "enforced by the code", False: "NOT checked"}
     assumed = (f"{one.text} [{marks[one.enforced]}]" for one in report.assumptions)
     learnt = (
         f"{one.step}: {'from ' * (one.learns != 'nothing')}{one.learns}; {one.reason}"
         for one in report.learnt
     )
-    leaks = map(leak_text, report.leaks)
-    parts = [
-        ("Numbers", numbers(report)),
-        ("Definition", _definition(report) if defined else []),
-        ("Columns", _columns(report)),
-        ("Assumptions", _items(assumed) * private),
-        ("Not covered", _items([*leaks, *NOT_COVERED]) * private),
-        ("Released", _items(report.released or ["not recorded"])),
-        ("Composed of", _items(_steps(report, is_void))),
-        ("Other steps", _items(learnt)),
-        ("Computation", _mechanism(report)),
-        ("Limits", _items(limits(report)) * private),
+    columns = [
+        f"Declared private: {private_text(report, math.inf)}.",
+        f"Declared public: {public_text(report, math.inf)}.",
     ]
-    return [(name, found) for name, texts in parts if (found := [*texts])]
-
-
-def _columns(report: Report) -> Iterator[str]:
-    yield f"Declared private: {private_text(report, math.inf)}."
-    yield f"Declared public: {public_text(report, math.inf)}."
     if sources := report.public_sources:
-        yield f"Public in the Pipeline's table: {columns_text(sources, math.inf)}."
+        text = columns_text(sources, math.inf)
+        columns.append(f"Public in the Pipeline's table: {text}.")
+    definition, limits = [], []
+    if private and holds and report.events:
+        factor = math.exp(min(report.epsilon, 700.0))
+        neighbours = _RELATIONS[report.neighboring_relation]
+        definition.append(
+            f"{neighbours.format(part=_PARTS[report.unit])} "
+            f'(neighboring_relation="{report.neighboring_relation}") The probability '
+            f"of any outcome is at most e^epsilon = {factor:.4g} times its probability "
+            "with a neighbour, plus delta."
+        )
+    if private:
+        limits = [_PUBLIC, _UNITS[report.unit or "record"]]
+        limits += [PARTITION] * (report.unit == "person") + [*_LIMITS]
+    steps = []
+    for name, step in report.steps:
+        own = f", epsilon = {number(step.epsilon)} at delta = {step.delta:g} by itself"
+        steps.append(f"{name}: {step.subject}" + own * holds)
+    if steps and holds:
+        steps.append("The composition is exact, at the largest of these deltas.")
+    parts = [
+        ("Numbers", [*numbers(report)]),
+        ("Definition", definition),
+        ("Columns", columns),
+        ("Assumptions", _items(assumed) * private),
+        ("Not covered", _items([*map(leak_text, report.leaks), *UNCOVERED]) * private),
+        ("Released", _items(report.released or ["not recorded"])),
+        ("Composed of", _items(steps)),
+        ("Other steps", _items(learnt)),
+        ("Computation", [*_mechanism(report)]),
+        ("Limits", _items(limits)),
+    ]
+    return [part for part in parts if part[1]]
 
 
 def _items(texts: Iterable[str]) -> list[str]:
     return [ITEM + text for text in texts]
-
-
-def _warnings(report: Report) -> Iterator[str]:
-    if report.seeded:
-        yield f"The noise came from {GENERATORS[True]}."
-    if report.leaks:
-        yield from _items(map(leak_text, report.leaks))
-        yield (
-            "No epsilon holds for the whole, because the fitted object depends on "
-            "private values without noise."
-        )
-
-
-def _context_text(report: Report) -> str:
-    if not report.context:
-        return "Not stated: data, date, by whom, purpose."
-    facts = (f"{one}: {report.context.get(one, 'not stated')}" for one in CONTEXT)
-    return f"Stated by the owner, not checked. {'; '.join(facts)}."
 
 
 def protected_text(report: Report) -> str:
@@ -466,15 +467,13 @@ def protected_text(report: Report) -> str:
         return "Nothing was released yet, so nothing was disclosed."
     public_count = Relation.of(report.neighboring_relation).counts_are_public
     of = f" of {report.n_records}" if report.n_records and public_count else ""
+    where = f"each{of} row{'s' * bool(of)}"
     if report.unit == "person":
         where = f"all rows of each{of} person{'s' * bool(of)} together"
-    else:
-        where = f"each{of} row{'s' * bool(of)}"
-    void = "Nothing, because the guarantee is void. Declared private: in " * (
-        void_text(report) is not None
-    )
-    presence = "" if public_count else ", and whether a row is in the table"
-    return f"{void or 'In '}{where}: {private_text(report)}{presence}."
+    void, presence = "In ", ", and whether a row is in the table" * (not public_count)
+    if void_text(report) is not None:
+        void = "Nothing, because the guarantee is void. Declared private: in "
+    return f"{void}{where}: {private_text(report)}{presence}."
 
 
 def open_text(report: Report) -> str:
@@ -483,13 +482,11 @@ def open_text(report: Report) -> str:
     things = [found] * (found != "nothing")
     if sources and sources != report.public_features and report.private_features != ():
         things = [f"{columns_text(sources)} of the table of the Pipeline"]
-        things += filter(
-            None, [targets_text(report, public=True)] * report.public_target
-        )
+        target = report.public_target and targets_text(report, public=True)
+        things += [target] * bool(target)
     if Relation.of(report.neighboring_relation).counts_are_public:
         things.append("the number of rows")
-    if report.unit == "person":
-        things.append("which rows belong to one person")
+    things += ["which rows belong to one person"] * (report.unit == "person")
     text = ", ".join([*things, "column names, all settings"])
     return f"{text[0].upper()}{text[1:]}."
 
@@ -511,50 +508,22 @@ def _ledger(report: Report) -> Iterator[str]:
         )
 
 
-def _conditions(report: Report) -> Iterator[str]:
-    """Yield all assumptions that the reader should check, unknown steps first."""
-    open_ones = [one for one in report.assumptions if not one.enforced]
-    open_ones.sort(key=lambda one: one.key != unknown_assumption("").key)
-    yield from (CHECK + one.text for one in open_ones)
-
-
-def _definition(report: Report) -> Iterator[str]:
-    factor = math.exp(min(report.epsilon, 700.0))
-    neighbours = _RELATIONS[report.neighboring_relation]
-    yield (
-        f"{neighbours.format(part=_PARTS[report.unit])} "
-        f'(neighboring_relation="{report.neighboring_relation}") The probability of '
-        f"any outcome is at most e^epsilon = {factor:.4g} times its probability with a "
-        "neighbour, plus delta."
-    )
-
-
 def numbers(report: Report) -> Iterator[str]:
     """Yield sentences on epsilon and delta."""
-    holds = void_text(report) is None
-    many = "persons" if report.unit == "person" else "records"
+    holds, many = void_text(report) is None, f"{report.unit or 'record'}s"
     yield f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."
     if report.target_epsilon is not None and holds:
         yield f"Budget: epsilon = {number(report.target_epsilon)}."
-    n = report.n_records
-    if n is None:
+    if (n := report.n_records) is not None:
+        yield f"n = {n} {many}; {delta_text(report.delta, n, report.unit)}."
+    else:
         yield (
             f"The number n of {many} is not recorded here; the advice is a delta of at "
             f"most {ADVISED:g}/n."
         )
-    else:
-        yield f"n = {n} {many}; {delta_text(report.delta, n, report.unit)}."
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
-
-
-def _steps(report: Report, is_void: bool) -> Iterator[str]:
-    for name, step in report.steps:
-        own = f", epsilon = {number(step.epsilon)} at delta = {step.delta:g} by itself"
-        yield f"{name}: {step.subject}" + own * (not is_void)
-    if report.steps and not is_void:
-        yield "The composition is exact, at the largest of these deltas."
 
 
 def _mechanism(report: Report) -> Iterator[str]:
@@ -584,16 +553,13 @@ def event_text(event: Event) -> str:
     if event.noise_decay:
         rule = f"max(1 - t/T, 1/(2 T))**{event.noise_decay / 2:g}, T = {event.n_steps}"
         noise += f" (in step t = 0, 1, ...: {number(low)} / {rule})"
-    sampling = (
-        "full batch"
-        if event.sampling_rate == 1
-        else f"Poisson batches of rate {number(event.sampling_rate)}"
-    )
-    mu = "" if event.mu is None else f", mu {number(event.mu)}"
+    sampling = f"Poisson batches of rate {number(event.sampling_rate)}"
+    if event.mu is not None:
+        sampling = f"full batch, mu {number(event.mu)}"
     return (
         f"{event.label}: {event.n_steps} Gaussian release(s), noise standard deviation "
         f"{noise}, clip norm {number(event.clip_norm)}, sensitivity "
-        f"{number(event.sensitivity)}, {sampling}{mu}"
+        f"{number(event.sensitivity)}, {sampling}"
     )
 
 
@@ -627,21 +593,3 @@ def statement(report: Report, *, full: bool = False) -> str:
             )
             label = " " * _INDENT
     return "\n".join(lines)
-
-
-def summary(report: Report) -> str:
-    """Return the short `repr` of a report."""
-    names, more = report.public_features[:_LISTED_IN_REPR], ""
-    if (hidden := len(report.public_features) - len(names)) > 0:
-        more = f" and {hidden} more"
-    unknown = unknown_text(report)
-    checked = f"  # not checked: {unknown}" if unknown else ""
-    return f"""{type(report).__name__}(
-    subject={report.subject!r},
-    epsilon={epsilon_text(report)}, delta={report.delta:g},{checked}
-    seeded={report.seeded!r},
-    neighboring_relation={report.neighboring_relation!r}, unit={report.unit!r},
-    public_features={names!r}{more}, public_target={report.public_target!r},
-    target_name={report.target_name!r},
-    n_fits={report.n_fits}, n_releases={sum(e.n_steps for e in report.events)},
-)"""

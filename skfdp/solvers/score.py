@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -130,17 +131,11 @@ class NoisyTable:
     spread: float = 1.0
 
     @property
-    def noise(self) -> float:
-        """Variance of the noise of each entry."""
-        return self.noise_std**2
-
-    @property
     def counts(self) -> np.ndarray:
         """The counts; if the number of records is public, corrected to sum to it."""
         if self.n_records is None:
             return self.cells
-        excess = self.cells.sum() - self.n_records
-        return self.cells - excess / len(self.cells)
+        return self.cells - (self.cells.sum() - self.n_records) / len(self.cells)
 
     @property
     def total(self) -> tuple[float, int]:
@@ -156,10 +151,6 @@ class NoisyTable:
         """
         low, high = bounded_interval(found, variance, self.confidence)
         return bound * min(max(found, 0.0), 1.0), bound * low, bound * high
-
-    def _drawn(self, a: np.ndarray) -> np.ndarray:
-        """Return n times the sampling variance of a share `a` of the n records."""
-        return self.spread * a * (1 - a)
 
     def share(self, chosen: np.ndarray, among: np.ndarray | None = None) -> Estimate:
         """Return the share of the records that are in chosen cells.
@@ -179,8 +170,8 @@ class NoisyTable:
         def variance(a: np.ndarray) -> np.ndarray:
             # The noise of counts that are corrected to sum to n, or of a quotient.
             moved = chosen - (a[:, None] if n is None else chosen.mean())
-            noise = self.noise * (moved**2).sum(axis=-1) / total**2
-            return self._drawn(a) / total + noise
+            noise = self.noise_std**2 * (moved**2).sum(axis=-1) / total**2
+            return self.spread * a * (1 - a) / total + noise
 
         return self.estimate(float(cells @ chosen) / total, variance)
 
@@ -191,12 +182,13 @@ class NoisyTable:
             return _UNDETERMINED
         found, square = self.losses[j] / [total, SQUARES * total]
         # The square of a noisy mean is biased by the variance of the noise.
-        own = square - found**2 + self.noise / total**2
+        noise = (self.noise_std / total) ** 2
+        own = square - found**2 + noise
         own = self.spread * max(own, 0.0) / max(1.0, 1 - 1 / total)
 
         def variance(a: np.ndarray) -> np.ndarray:
-            noise = self.noise * (1 + noisy_cells * a**2) / total**2
-            return np.minimum(own, self._drawn(a)) / total + noise
+            drawn = np.minimum(own, self.spread * a * (1 - a))
+            return drawn / total + noise * (1 + noisy_cells * a**2)
 
         return self.estimate(float(found), variance, bound)
 
@@ -216,7 +208,7 @@ class NoisyTable:
         if not total > 0:
             return _UNDETERMINED
         (error, square), (mean, moment) = self.losses[[j, k]] / [total, SQUARES * total]
-        noise = self.noise / total**2
+        noise = (self.noise_std / total) ** 2
         error, variance = max(error, 0.0), moment - mean**2 + noise
         furthest = max(mean, 1 - mean) ** 2
         drawn = square - error**2 + noise, variance * (furthest - variance)
@@ -252,16 +244,9 @@ class NoisyTable:
         p, q = self.cells[negatives], self.cells[positives]
         if not (p.sum() > 0 and q.sum() > 0):
             return _UNDETERMINED
-        ordered, tied = (
-            self._auc(p, q, auc_kernel(len(p), within)) for within in (_WITHIN, ())
-        )
-        return ordered[0], min(ordered[1], tied[1]), max(ordered[2], tied[2])
+        pairs, s2 = float(p.sum() * q.sum()), self.noise_std**2
 
-    def _auc(self, p: np.ndarray, q: np.ndarray, kernel: np.ndarray) -> Estimate:
-        """Return the ROC area for one kernel, with an interval."""
-        pairs, s2 = float(p.sum() * q.sum()), self.noise
-
-        def parts(a: float) -> tuple[float, float, float]:
+        def parts(a: float, kernel: np.ndarray) -> tuple[float, float, float]:
             """Return variances of ``p (A - a) q``; see the Notes of `auc`.
 
             These are an estimate of the variance from noise, a lower limit of this
@@ -276,16 +261,20 @@ class NoisyTable:
             sampling += q @ (of_q**2 - s2 * squares.sum(axis=0))
             return noise, least, sampling
 
-        # Each part is a quadratic function of a, so three values determine it.
-        places = np.array([0.0, 0.5, 1.0])
-        curves = np.polyfit(places, np.array([*map(parts, places)]) / pairs**2, 2)
-
-        def variance(a: np.ndarray) -> np.ndarray:
+        def variance(a: np.ndarray, curves: np.ndarray) -> np.ndarray:
             noise, least, sampling = np.vander(a, 3).dot(curves).T
-            drawn = self.spread * np.maximum(sampling, 0.0)
-            return np.maximum(noise, least) + drawn
+            return np.maximum(noise, least) + self.spread * np.maximum(sampling, 0.0)
 
-        return self.estimate(float(p @ kernel @ q / pairs), variance)
+        found, places = [], np.array([0.0, 0.5, 1.0])
+        for within in (_WITHIN, ()):  # ordered, and tied
+            kernel = auc_kernel(len(p), within)
+            # Each part is a quadratic function of a, so three values determine it.
+            values = np.array([parts(a, kernel) for a in places]) / pairs**2
+            of_a = functools.partial(variance, curves=np.polyfit(places, values, 2))
+            found.append(self.estimate(float(p @ kernel @ q / pairs), of_a))
+        (value, *_), _ = found
+        _, lows, highs = zip(*found, strict=True)
+        return value, min(lows), max(highs)
 
 
 def row_spread(totals: np.ndarray) -> float:
@@ -413,19 +402,22 @@ class Layout:
         if task == TWO:
             methods = "predict_proba", "decision_function", "predict"
             method = next(name for name in methods if hasattr(model, name))
-        low, high = declared_range(model) if task == NUMBERS else (math.nan, math.nan)
+        low = high = math.nan
+        if task == NUMBERS and (declared := _declared_range(model)) is not None:
+            low, high = map(float, declared)
         if metrics is None:  # r2 needs the range of the target
             unusual = {*_RATES, *_LOSSES} | ({_R2} if math.isnan(low) else set())
             metrics = [name for name in METRICS[task] if name not in unusual]
         metrics = check_metrics(metrics, METRICS[task], f" for a model of {task}")
-        lacking = () if hasattr(model, "predict_proba") else _LOSSES
-        lacking = (*lacking, "roc_auc") if method == "predict" else lacking
+        lacking = dict.fromkeys(_LOSSES, "predict_proba")
+        lacking = {} if hasattr(model, "predict_proba") else lacking
+        if method == "predict":
+            lacking["roc_auc"] = "predict_proba or decision_function"
         for name in metrics:
             if name in lacking:
-                needed = "predict_proba" + " or decision_function" * (name == "roc_auc")
                 raise ValueError(
-                    f"metrics={name!r} needs {needed}, which the model does not have: "
-                    "choose another metric, such as accuracy."
+                    f"metrics={name!r} needs {lacking[name]}, which the model does not "
+                    "have: choose another metric, such as accuracy."
                 )
         largest = {"log_loss": loss_bound, "brier_score": 1.0 if task == TWO else 2.0}
         summed = metrics
@@ -472,8 +464,7 @@ class Layout:
         """
         few = {"right": [0, -1], "records": [-1], "nothing": []}
         if self.counts in few:
-            side = np.array(few[self.counts], dtype=np.int64)
-            return side, side
+            return (np.array(few[self.counts], dtype=np.int64),) * 2
         guess = np.arange(self.n_guesses)
         if self.counts == "bins":
             guess = (guess > self.edges.index(self.threshold)).astype(np.int64)
@@ -514,13 +505,19 @@ class Layout:
             call = getattr(self.model, name)
             return predicted(call, X, n_rows, alone=not self.counts_are_public)
 
+        def in_units(found: Mapping[str, np.ndarray], valid: np.ndarray) -> np.ndarray:
+            """Return losses divided by their bounds; 1, the worst, unless `valid`."""
+            losses = [found[name] / bound for name, bound in self.bounds.items()]
+            losses = np.array(losses).reshape(len(losses), n_rows).T
+            return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
+
+        cells = np.zeros(n_rows, dtype=np.int64)
         if self.classes is None:
             target = numbers(y)  # NaN if it is not a finite number
             error = np.abs(_numbers(output("predict"), (n_rows,)) - target)
             found = dict(zip(_ERRORS, (error, error**2), strict=True))
             found["target"] = target - self.low
-            cells = np.zeros(n_rows, dtype=np.int64)
-            return cells, self._in_units(found, np.isfinite(error))
+            return cells, in_units(found, np.isfinite(error))
         codes, n_classes = _codes(y, self.classes), len(self.classes)
         # Columns of probabilities follow `classes_`, codes follow the sorted labels.
         order = np.argsort(np.argsort(self.classes, kind="stable"), kind="stable")
@@ -537,7 +534,7 @@ class Layout:
                 raise RuntimeError(_WITHHELD)
             said = _codes(guesses, self.classes).astype(np.float64)
             said[said < 0] = math.nan
-        cells = self._cells(codes, said) if counted else np.zeros(n_rows, np.int64)
+        cells = self._cells(codes, said) if counted else cells
         # A record without class or probabilities has the worst loss.
         valid = (codes >= 0) & np.isfinite(chances).all(axis=1)
         chances, own = np.clip(chances, 0.0, 1.0), np.maximum(codes, 0)
@@ -545,7 +542,7 @@ class Layout:
         square = square / 2 if n_classes == 2 else square
         of_own = np.take_along_axis(chances, own[:, None], axis=1)[:, 0]
         found = {"log_loss": -np.log(of_own), "brier_score": square}
-        return cells, self._in_units(found, valid)
+        return cells, in_units(found, valid)
 
     def _cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
         """Return the cell of each record.
@@ -561,14 +558,6 @@ class Layout:
         if self.counts == "right":
             return np.where(known & (guesses == codes), 0, 1)
         return np.where(known, codes * self.n_guesses + place, self.n_cells - 1)
-
-    def _in_units(
-        self, found: Mapping[str, np.ndarray], valid: np.ndarray
-    ) -> np.ndarray:
-        """Return losses divided by their bounds; 1, the worst, unless `valid`."""
-        losses = [found[name] / bound for name, bound in self.bounds.items()]
-        losses = np.array(losses).reshape(len(losses), len(valid)).T
-        return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
 
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
         """Return the estimate of every metric except the confusion matrix."""
@@ -604,11 +593,10 @@ class Layout:
 
 def check_metrics(metrics: Any, known: Iterable[str], of: str = "") -> tuple[str, ...]:
     """Return the requested metrics, each once; `of` is the end of the error message."""
-    named = [metrics] if isinstance(metrics, str) else metrics
-    try:
+    found: tuple = ()
+    with contextlib.suppress(TypeError):
+        named = [metrics] if isinstance(metrics, str) else metrics
         found = tuple(dict.fromkeys(named))
-    except TypeError:
-        found = ()
     if not found or not all(isinstance(n, str) and n in known for n in found):
         raise ValueError(
             f"metrics={shown(metrics)} must be some of {', '.join(map(repr, known))}"
@@ -634,17 +622,13 @@ def bin_edges(
     return tuple(sorted(edges | {float(threshold)}))
 
 
-def declared_range(estimator: Any) -> tuple[float, float]:
-    """Return the declared bounds of a regressor's target, or NaN without bounds."""
+def _declared_range(estimator: Any) -> tuple[float, float] | None:
+    """Return the declared bounds of a regressor's target, if there are any."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
-    bounds, schema = (
-        declared_by(estimator, name) for name in ("target_bounds", "schema")
-    )
-    if schema is not None:
-        bounds = schema.columns[estimator.privacy_.target_name].bounds
-    low, high = (math.nan, math.nan) if bounds is None else map(float, bounds)
-    return low, high
+    if (schema := declared_by(estimator, "schema")) is not None:
+        return schema.columns[estimator.privacy_.target_name].bounds
+    return declared_by(estimator, "target_bounds")
 
 
 # Predictions of a fixed model, record by record, for any content of the records.
@@ -675,8 +659,7 @@ def predicted(
     found = _attempt(call, rows_of(X, np.where(refused, stand_in, everyone)))
     if found is None:
         raise RuntimeError(_WITHHELD)
-    pairs = zip(refused, found, strict=True)
-    return objects(None if is_refused else one for is_refused, one in pairs)
+    return objects(None if no else one for no, one in zip(refused, found, strict=True))
 
 
 def _refused(call: Callable, X: Any, rows: np.ndarray, n_rows: int) -> list[int]:
@@ -689,8 +672,8 @@ def _refused(call: Callable, X: Any, rows: np.ndarray, n_rows: int) -> list[int]
         return []
     if len(rows) == 1:
         return rows.tolist()
-    halves = np.array_split(rows, 2)
-    return [row for half in halves for row in _refused(call, X, half, n_rows)]
+    first, second = np.array_split(rows, 2)
+    return _refused(call, X, first, n_rows) + _refused(call, X, second, n_rows)
 
 
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
@@ -698,14 +681,12 @@ def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
 
     A model fails if it raises, or if it returns another number of predictions.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             found = np.asarray(call(X))
-            fits = found.ndim > 0 and len(found) == X.shape[0]
+            return found if found.ndim > 0 and len(found) == X.shape[0] else None
         except Exception:  # a user's model may raise anything, and quote data
             return None
-    return found if fits else None
 
 
 def _numbers(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -750,23 +731,13 @@ class Scored:
     #: Weights and persons of the rows; None: each row is a record with weight 1.
     units: Units | None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; private under "add_or_remove_one"."""
-        return len(self.y)
-
-    @property
-    def n_groups(self) -> int:
-        """Number of rows of the released table: one for each group, at least one."""
-        return max(1, len(self.groups))
-
     def part(self, group: int | None) -> tuple[int, float, float]:
         """Return the number of units in a group, the sum of their shares, and a spread.
 
         They are public if the number of rows is. None stands for all rows. For the
         spread see `row_spread`.
         """
-        rows = np.full(self.n_rows, True) if group is None else self.group == group
+        rows = np.full(len(self.y), True) if group is None else self.group == group
         n_own, units = int(rows.sum()), self.units
         if units is None:
             return n_own, n_own, 1.0
@@ -807,7 +778,19 @@ class Scored:
                 by = raw[by]
             y, groups = schema.read_outcome(name, y), schema.groups(raw, groups)
         y = numeric_target(y) if layout.classes is None else y
-        X = table_with_rows(X)
+        check_no_path(X)
+        check_names(X)
+        if issparse(X):
+            X = X.tocsr()
+        elif not is_frame(X):
+            X = unmasked(X)
+            # The type of a list does not determine the types of its cells.
+            listed = isinstance(X, (list, tuple))
+            X = np.array(X, dtype=object) if listed else np.asarray(X)
+        if len(getattr(X, "shape", ())) != 2:
+            raise ValueError(
+                f"X=<{type(X).__name__}> must be a table with rows and columns."
+            )
         n_rows, n_columns = map(int, X.shape)
         y_name = target_name(fitted_target if target is None else target, y)
         y = shaped_target(y, n_rows)
@@ -817,7 +800,7 @@ class Scored:
         else:
             encode_any(y[:0], layout.classes)
         own = column_labels(X) if is_frame(X) else []
-        own = own if all(isinstance(label, str) for label in own) else []
+        own = own * all(isinstance(label, str) for label in own)
         check_columns(layout.model, n_columns, own or None)
         columns = column_names(own or None, n_columns)
         group, found, by_name = _groups(X, by, columns, own)
@@ -835,24 +818,6 @@ def rows_of(X: Any, rows: np.ndarray) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "schema") and hasattr(X, "take") else X[rows]
-
-
-def table_with_rows(X: Any) -> Any:
-    """Return X as a table whose rows can be selected."""
-    check_no_path(X)
-    check_names(X)
-    if issparse(X):
-        return X.tocsr()
-    if not is_frame(X):
-        X = unmasked(X)
-        # The type of a list does not determine the types of its cells.
-        listed = isinstance(X, (list, tuple))
-        X = np.array(X, dtype=object) if listed else np.asarray(X)
-    if len(getattr(X, "shape", ())) != 2:
-        raise ValueError(
-            f"X=<{type(X).__name__}> must be a table with rows and columns."
-        )
-    return X
 
 
 def _groups(
@@ -874,7 +839,9 @@ def _groups(
                 f"by={shown(by)} must be the name or the position of a public column "
                 "of X, or a Series with a name."
             )
-        values, name = column_of(X, place), columns[place]
+        column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
+        name, framed = columns[place], hasattr(column, "to_list")
+        values = column.to_list() if framed else column.tolist()
     if len(values) != X.shape[0]:
         raise ValueError(
             f"by has {len(values)} entries, but X has {X.shape[0]} rows: give one "
@@ -885,17 +852,9 @@ def _groups(
             "by holds missing values: replace each by a value of its own group, such "
             "as 'unknown'."
         )
-    found = dict.fromkeys(values)
-    try:
-        ordered = sorted(found)
-    except TypeError:  # values of several types
-        ordered = list(found)
+    ordered = list(dict.fromkeys(values))
+    with contextlib.suppress(TypeError):  # values of several types
+        ordered = sorted(ordered)
     code = {value: number for number, value in enumerate(ordered)}
     group = np.array([code[value] for value in values], dtype=np.int64)
     return group, tuple(ordered), name
-
-
-def column_of(X: Any, place: int) -> list:
-    """Return one column of a table as a list."""
-    column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
-    return column.to_list() if hasattr(column, "to_list") else column.tolist()

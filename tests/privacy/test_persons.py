@@ -13,7 +13,7 @@ from skfdp.privacy import (
     composed_guarantee,
     read_report,
 )
-from skfdp.privacy.assumptions import BATCHES_OF_PERSONS, CLIPPED, CLIPPED_PERSONS
+from skfdp.privacy.assumptions import KNOWN
 from skfdp.solvers import NoisyGradientDescent
 
 SOON = NoisyGradientDescent(max_iter=3)
@@ -73,11 +73,11 @@ class TestReports:
         assert again == found and again.unit == "person"
         cut = PrivacyReport.from_dict(found.to_dict() | {"assumptions": []})
         assert cut.assumptions == found.assumptions
-        assert "unit='person'" in repr(found)
+        assert "all rows of each" in str(found)
 
     def test_batches_are_of_persons(self):
         batch = dataclasses.replace(PERSON, sampling_rate=0.5)
-        assert texts(reported(batch))[BATCHES_OF_PERSONS.text] is True
+        assert texts(reported(batch))[KNOWN["person_batches_secret"].text] is True
 
     def test_fits_say_what_nobody_checks(self):
         rng = np.random.default_rng(0)
@@ -87,7 +87,10 @@ class TestReports:
         )
         told = texts(model.fit(X, y, groups=np.arange(300) // 3).privacy_)
         (said,) = [text for text in told if text.startswith(ENTRIES)]
-        assert told[said] is False and told[CLIPPED_PERSONS.text] is True
-        assert CLIPPED.text not in told
+        assert (
+            told[said] is False
+            and told[KNOWN["person_contributions_clipped"].text] is True
+        )
+        assert KNOWN["contributions_clipped"].text not in told
         found = model.fit(X, y, sample_weight=X[:, 0]).privacy_
         assert (found.unit, found.n_records) == ("record", 300)

@@ -390,7 +390,7 @@ REFUSED = [
     (
         lambda _, date: LedgerEntry(date=date, label=None, event=None, versions={}),
         [[]],
-        "date=a list must be a day",
+        r"date=\[\] must be a day",
     ),
     (
         lambda ledger, indent: ledger.to_json(indent=indent),

@@ -45,7 +45,7 @@ from skfdp.privacy import (
     read_report,
     report,
 )
-from skfdp.privacy.assumptions import CLIPPED, ONE_STEP, VALUES_CLIPPED, Assumption
+from skfdp.privacy.assumptions import KNOWN, ONE_STEP, VALUES_CLIPPED, Assumption
 from skfdp.privacy.report_html import document
 from skfdp.privacy.report_text import (
     annex,
@@ -761,7 +761,7 @@ def test_an_assumption_is_recognised_by_its_key():
     """Also if another version worded it differently; a reader sees our own text."""
     report = make([full_batch()], assumptions=(ONE_STEP,))
     stated = report.to_dict()["assumptions"]
-    for ours in (CLIPPED, ONE_STEP):
+    for ours in (KNOWN["contributions_clipped"], ONE_STEP):
         edited = [
             one | {"text": "Other words."} if one["key"] == ours.key else one
             for one in stated
@@ -911,7 +911,7 @@ def test_reports_follow_the_schema_and_travel(model, tmp_path):
     (tmp_path / "report.json").write_text(found.to_json(), encoding="utf-8")
     assert read_report(tmp_path / "report.json") == found
     assert all(
-        a in vars(assumptions).values()
+        a in assumptions.KNOWN.values()
         for a in found.assumptions
         if a.enforced and a.key != "noise_secret"
     )

@@ -296,7 +296,7 @@ def test_attack_10_step_that_nobody_can_look_into_is_an_unchecked_assumption(nam
     text = " ".join(found.statement(full=True).split())
     assert text.startswith(f"PRIVACY STATEMENT (NOT CHECKED: step {step}")
     assert f"[ ] Step {step} learnt nothing" in text
-    assert f"not checked: step {step}" in repr(found)
+    assert f"NOT CHECKED: step {step}" in repr(found)
     assert "NOT CHECKED" in found._repr_html_()
     told = [one for one in found.assumptions if step in one.text]
     assert len(told) == 1 and not told[0].enforced
