@@ -75,11 +75,15 @@ class Task:
         if arguments.n_records is not None:
             with refusing(ValueError):  # the message quotes this public number alone
                 relation = AddOrRemoveOne(arguments.n_records)
+        # A file of skops, which must be safe to load, cannot hold trees.
+        skops = Path(getattr(arguments, "model", None) or "").suffix == ".skops"
+        known = self.outcome.public and self.features(public=True) and not everything
         return models[bool(self.outcome.bounds)](
             arguments.epsilon,
             arguments.delta,
             schema=schema,
             target=self.target,
+            public_model="linear" if skops and known else "auto",
             neighboring_relation=relation,
             ledger=ledger,
             random_state=None if seed is None else seed + repeat,

@@ -322,7 +322,7 @@ class SearchCheck:
             found = f"how many the ledger allows is unknown: {self.reason}"
         return (
             f"{self.n_fits} fits ({self.n_candidates} candidates x {self.n_folds} folds"
-            f"{' + 1 refit' * refits}); {found}"
+            f"{' + 1 refit' * refits}), whose scores epsilon does not cover; {found}"
         )
 
 

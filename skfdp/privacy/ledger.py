@@ -542,7 +542,8 @@ class PrivacyLedger:
         >>> model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1], ledger=ledger)
         >>> search = GridSearchCV(model, {"C": [0.1, 1.0, 10.0]}, cv=KFold(3))
         >>> ledger.check_search(search, np.zeros((600, 2)), np.zeros(600))
-        10 fits (3 candidates x 3 folds + 1 refit); the ledger allows 7, not the refit
+        10 fits (3 candidates x 3 folds + 1 refit), whose scores epsilon does not cover;
+        the ledger allows 7, not the refit
         """
         found, plans = planned_search(search, X, y, of_rows, self._check_same)
         if found.reason is not None:

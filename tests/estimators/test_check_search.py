@@ -74,7 +74,7 @@ def test_it_says_what_the_search_charges(name, limit):
     found = ledger.check_search(search, X, Y)
     assert not ledger.entries and not hasattr(search, "cv_results_")
     assert f"{found.n_fits} fits" in repr(found)
-    assert (" + 1 refit); " in repr(found)) == bool(search.refit)
+    assert (" + 1 refit), " in repr(found)) == bool(search.refit)
     try:
         search.fit(X, Y)
         refused = False
@@ -92,7 +92,8 @@ def test_it_says_what_the_search_charges(name, limit):
 def test_what_is_printed():
     ledger = a_ledger()
     search = SEARCHES["grid"](ledger)
-    start = "10 fits (3 candidates x 3 folds + 1 refit); the ledger allows "
+    start = "10 fits (3 candidates x 3 folds + 1 refit), whose scores epsilon does not "
+    start += "cover; the ledger allows "
     found = ledger.check_search(search, X, Y)
     assert repr(found) == f"{start}7, not the refit"
     assert "budget exhausted" in found.reason
