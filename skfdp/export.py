@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skfdp.data._basis import Block
-from skfdp.data.arrays import DAY, PARTS, objects
+from skfdp.data.cells import DAY, PARTS, objects
 from skfdp.data.column_types import number_form, pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number, text_of
 from skfdp.schema import TableSchema

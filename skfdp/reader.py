@@ -23,14 +23,12 @@ from skfdp.data.arrays import (
     column_names,
     declared_numbers,
     either,
-    exact,
     is_dask,
     numeric_target,
-    objects,
     readable,
     target_name,
-    type_kind,
 )
+from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
