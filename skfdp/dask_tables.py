@@ -1,19 +1,19 @@
 """Fit Dask collections, whose partitions stay on their workers.
 
 `on_records` converts a collection to the records of a fit. `Partitions` calls the
-partitions in this process, and `WorkerPartitions` on workers of `distributed`.
+partitions, which are in this process or on workers of `distributed`.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import hashlib
 import itertools
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,52 +22,38 @@ from scipy.sparse import issparse
 from skfdp.data.arrays import is_dask
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import chosen_rows
+from skfdp.data.sources import ArraySource, LargeTable, chosen_rows
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import PoissonBatches, not_null
+from skfdp.privacy.checks import computed as computed_field
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 from skfdp.reader import Reader
 
 # Poisson batches of remote rows: each partition draws its own rows.
-#
-# Each pair of a step and a partition has its own key. So a repeated draw gives the same
-# rows, on any worker.
-
-
-# Number of random words in the master key, from which all other keys are derived.
-_KEY_WORDS = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class PartitionDraw:
-    """How a partition draws its rows of a batch: a secret 128-bit key, and the rate."""
-
-    key: int = dataclasses.field(repr=False)
-    rate: float
-
-    def members(self, n_rows: int) -> np.ndarray:
-        """Return the partition's rows in the batch: row numbers, int64, increasing."""
-        return PoissonBatches(generator_of(self.key), n_rows, self.rate).draw()
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
-    """One Poisson batch over all partitions, which draw their rows later.
+    """A Poisson batch of all partitions, or of one, which draws its rows later.
 
-    The master key `_key` is secret.
+    The key is secret.
     """
 
-    step: int
+    key: bytes = dataclasses.field(repr=False)
     rate: float
-    _key: bytes = dataclasses.field(repr=False)
 
-    def of(self, partition: int) -> PartitionDraw:
-        """Return how the partition with this number draws its rows."""
-        label = f"{self.step}/{partition}".encode()
-        found = hashlib.blake2b(label, key=self._key, digest_size=16).digest()
-        return PartitionDraw(int.from_bytes(found, "little"), self.rate)
+    def of(self, partition: int) -> PartitionBatch:
+        """Return the batch of the partition with this number."""
+        label = str(partition).encode()
+        own = hashlib.blake2b(label, key=self.key, digest_size=16).digest()
+        return PartitionBatch(own, self.rate)
+
+    def members(self, n_rows: int) -> np.ndarray:
+        """Return the rows of the batch: row numbers, int64, increasing."""
+        generator = generator_of(int.from_bytes(self.key, "little"))
+        return PoissonBatches(generator, n_rows, self.rate).draw()
 
 
 class PartitionBatches:
@@ -77,22 +63,20 @@ class PartitionBatches:
 
     Notes
     -----
-    **Guarantees.** Each pair of a step and a partition has its own key: a keyed hash of
-    their two numbers. The master key of the hash is drawn from the stream, and is not
-    sent to workers. So one key reveals nothing about the others, and the draws of
-    different steps and partitions are independent. Each partition draws its rows by
-    `PoissonBatches`. The union over the partitions is therefore a Poisson batch of all
-    rows.
+    **Guarantees.** Each batch has its own key of 256 bits from the stream, which is not
+    sent to workers. The 128-bit key of a partition is a keyed hash of its number. So
+    one key reveals nothing about the others, and the draws of different steps and
+    partitions are independent. A draw that is repeated gives the same rows, on any
+    worker. Each partition draws its rows by `PoissonBatches`. The union over the
+    partitions is therefore a Poisson batch of all rows.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
-        self._key = random_words(generator, _KEY_WORDS).tobytes()
-        self._rate, self._step = rate, -1
+        self._generator, self._rate = generator, rate
 
     def draw(self) -> PartitionBatch:
         """Return the next batch."""
-        self._step += 1
-        return PartitionBatch(self._step, self._rate, self._key)
+        return PartitionBatch(random_words(self._generator, 4).tobytes(), self._rate)
 
 
 # Partitions, which store rows, and calls to all partitions.
@@ -123,17 +107,17 @@ class Partition:
     """
 
     def __init__(self, X: Any, y: Any = None):
-        self._kept: dict[str, Any] = {ROWS: (X, y)}
+        self._stored: dict[str, Any] = {ROWS: (X, y)}
 
-    def answer(self, verb: str, *arguments: Any) -> Any:
-        """Call the method `verb`, and return its result or its error; never raise.
+    def answer(self, call: Callable, *arguments: Any) -> Any:
+        """Return the result of ``call(stored, *arguments)``, or its error; never raise.
 
         The scheduler and the workers of a cluster would log a raised error with the
         arguments of the call.
         """
         try:
             with without_traps():
-                return getattr(self, verb)(*arguments)
+                return call(self._stored, *arguments)
         except (ValueError, TypeError) as error:
             # Errors of skfdp quote no datum; subclasses of other libraries may.
             if type(error) in (ValueError, TypeError):
@@ -142,43 +126,75 @@ class Partition:
             pass
         return RuntimeError(_WITHHELD)
 
-    def put(self, name: str, make: Callable, source: str, per_row: dict) -> None:
-        """Apply `make` to the object stored as `source`; store the result as `name`."""
-        self._kept[name] = make(self._kept[source], **per_row)
 
-    def ask(self, name: str, question: Callable) -> Any:
-        """Return the result of `question` for the object stored as `name`."""
-        return question(self._kept[name])
+# Calls of a partition, which must be picklable.
 
-    def total(
-        self,
-        name: str,
-        theta: np.ndarray | None,
-        draw: PartitionDraw | None,
-        unit: float,
-    ) -> np.ndarray:
-        """Return the exact sum of the query stored as `name`, over a batch or all rows.
 
-        `draw` draws the batch. If `draw` is None, the sum is over all rows. Null
-        records are left out, as in a table in memory.
-        """
-        query, is_null = self._kept[name], self._kept[ROWS].is_null
-        batch = None if draw is None else draw.members(query.n_rows)
-        return query.exact_sum(theta, not_null(batch, is_null, query.n_rows), unit)
+def _put(stored: dict, name: str, make: Callable, source: str, per_row: dict) -> None:
+    """Apply `make` to the object stored as `source`; store the result as `name`."""
+    stored[name] = make(stored[source], **per_row)
+
+
+def _ask(stored: dict, name: str, question: Callable) -> Any:
+    """Return the result of `question` for the object stored as `name`."""
+    return question(stored[name])
+
+
+def _total(
+    stored: dict,
+    name: str,
+    theta: np.ndarray | None,
+    batch: PartitionBatch | None,
+    unit: float,
+) -> np.ndarray:
+    """Return the exact sum of the query stored as `name`, over a batch or all rows.
+
+    Null records are left out, as in a table in memory.
+    """
+    query, is_null = stored[name], stored[ROWS].is_null
+    rows = None if batch is None else batch.members(query.n_rows)
+    return query.exact_sum(theta, not_null(rows, is_null, query.n_rows), unit)
+
+
+class _Lost(str):
+    """The type of the error of a partition that did not answer."""
+
+
+def _tried(call: Callable, *arguments: Any) -> Any:
+    """Return the result of a call of a partition on a worker, or `_Lost`."""
+    try:
+        return call(*arguments)
+    except Exception as error:  # a partition itself never raises an error
+        return _Lost(type(error).__name__)
 
 
 class Partitions:
-    """The partitions of a Dask collection, called in this process.
+    """The partitions of a Dask collection, in this process or on workers.
 
-    `parts` has the rows ``(X, y)`` of each partition.
+    `parts` has the rows ``(X, y)`` of each partition, as delayed objects, and `client`
+    is a client of `distributed`. With a client each partition is an actor, which this
+    process calls directly. So the tasks, their names, and the logs of the scheduler
+    reveal only that the actor exists.
+
+    Notes
+    -----
+    **Guarantees.** If a worker is lost during a call, another worker creates the
+    partition again: it computes the rows from the Dask graph of the collection, and
+    repeats the earlier `put` calls. The lost call is then repeated with the same
+    arguments. The answer is the same, and is used once.
     """
 
-    def __init__(self, parts: Sequence[tuple[Any, Any]]):
-        self._partitions: list[Any] = [Partition(*part) for part in parts]
+    def __init__(self, parts: Sequence[tuple[Any, Any]], client: Any = None):
+        self._parts, self._client = parts, client
+        self._futures: list[Any] = []
+        self._puts: list[list[tuple]] = []
         self._names = itertools.count(1)
-
-    def __len__(self) -> int:
-        return len(self._partitions)
+        if client is None:
+            (rows,) = computed(parts)
+            self._partitions = dict(enumerate(itertools.starmap(Partition, rows)))
+        else:
+            self._partitions = {}
+            self._create(range(len(parts)))
 
     def put(
         self,
@@ -193,8 +209,10 @@ class Partitions:
         The name of the stored result is returned. Without `name`, a new one is made.
         """
         name = f"made {next(self._names)}" if name is None else name
-        given = [{}] * len(self) if per_row is None else per_row
-        self._answers("put", [(name, make, source, one) for one in given])
+        given = [{}] * len(self._parts) if per_row is None else per_row
+        arguments = [(name, make, source, one) for one in given]
+        self._answers(_put, arguments)
+        self._puts.append(arguments)
         return name
 
     def ask(self, name: str, question: Callable) -> list[Any]:
@@ -202,7 +220,7 @@ class Partitions:
 
         `question` is a function of the object that each partition stores as `name`.
         """
-        return self._answers("ask", [(name, question)] * len(self))
+        return self._answers(_ask, [(name, question)] * len(self._parts))
 
     def total(
         self,
@@ -215,150 +233,86 @@ class Partitions:
 
         A `batch` of None means every row.
         """
-        draws = [None if batch is None else batch.of(i) for i in range(len(self))]
-        found = self._answers("total", [(name, theta, one, unit) for one in draws])
+        own = [batch and batch.of(number) for number in range(len(self._parts))]
+        found = self._answers(_total, [(name, theta, one, unit) for one in own])
         return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
 
     def close(self) -> None:
         """Free the memory of all partitions."""
-        self._partitions = []
+        self._partitions, self._parts, self._puts = {}, [], []
+        if self._client is not None:
+            # Dropping references is not enough: actors are in reference cycles.
+            self._client.cancel(self._futures)
 
-    def _answers(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
+    def _answers(self, call: Callable, arguments: Sequence[tuple]) -> list[Any]:
         """Return the answers of all partitions, or raise the error of one."""
-        found = self._called(verb, arguments)
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-        return found
-
-    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        pairs = zip(self._partitions, arguments, strict=True)
-        return [partition.answer(verb, *given) for partition, given in pairs]
-
-
-class WorkerPartitions(Partitions):
-    """Partitions on workers of `distributed`; lost partitions are created again.
-
-    Each partition is an actor, which this process calls directly. So the tasks, their
-    names, and the logs of the scheduler reveal only that the actor exists.
-
-    Notes
-    -----
-    **Guarantees.** If a worker is lost during a call, another worker creates the
-    partition again: it computes the rows from the Dask graph of the collection, and
-    repeats the earlier `put` calls. The lost call is then repeated with the same
-    arguments. The answer is the same, and is used once.
-    """
-
-    def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
-        super().__init__([])
-        self._client, self._parts = client, list(parts)
-        self._futures: list[Any] = []
-        self._put: list[Sequence[tuple]] = []
-        self._partitions = self._made(range(len(parts)))
-
-    def _made(self, numbers: Sequence[int]) -> list[Any]:
-        """Create the actors of some partitions on workers, and return the actors."""
-        futures = []
-        for number in numbers:
-            name = f"skfdp-partition-{uuid.uuid4()}"
-            parts = [part for part in self._parts[number] if part is not None]
-            rows = self._client.compute(parts)
-            futures.append(
-                self._client.submit(Partition, *rows, key=name, pure=False, actor=True)
-            )
-        self._futures += futures
-        try:
-            return [future.result() for future in futures]
-        except Exception:  # from the user's graph; its message may quote a cell
-            pass
-        raise RuntimeError(_NOT_COMPUTED)
-
-    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        if verb == "put":
-            self._put.append(arguments)
-        before = self._put[:-1] if verb == "put" else self._put
         found: dict[int, Any] = {}
-        for _ in range(_ATTEMPTS):
-            left = [i for i in range(len(self)) if i not in found]
-            answers, lost = self._asked(left, verb, arguments)
-            found |= answers
-            if not lost:
-                return [found[i] for i in range(len(self))]
-            self._restore(list(lost), before)
-        kind = type(next(iter(lost.values()))).__name__
-        raise RuntimeError(
-            f"{len(lost)} partition(s) could not be reached on any worker ({kind}), in "
-            f"{_ATTEMPTS} attempts: see the logs of the workers; the charge for this "
-            "fit stays."
-        )
+        left = list(range(len(arguments)))
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._create(left)
+            found |= self._asked(left, call, arguments)
+            left = [number for number in left if isinstance(found[number], _Lost)]
+            if not left:
+                break
+        else:
+            raise RuntimeError(
+                f"{len(left)} partition(s) could not be reached on any worker "
+                f"({found[left[0]]}), in {_ATTEMPTS} attempts: see the logs of the "
+                "workers; the charge for this fit stays."
+            )
+        for error in found.values():
+            if isinstance(error, Exception):
+                raise error
+        return [found[number] for number in range(len(arguments))]
 
     def _asked(
-        self, numbers: Sequence[int], verb: str, arguments: Sequence[tuple]
-    ) -> tuple[dict[int, Any], dict[int, Exception]]:
-        """Return the answers of some partitions, and the errors of lost partitions.
+        self, numbers: Sequence[int], call: Callable, arguments: Sequence[tuple]
+    ) -> dict[int, Any]:
+        """Return the answers of some partitions, by their numbers."""
+        calls = {i: partial(self._partitions[i].answer, call) for i in numbers}
+        if self._client is None:
+            return {i: one(*arguments[i]) for i, one in calls.items()}
+        futures = {i: _tried(one, *arguments[i]) for i, one in calls.items()}
+        return {
+            i: one if isinstance(one, _Lost) else _tried(one.result)
+            for i, one in futures.items()
+        }
 
-        The keys of both dicts are numbers of partitions. A partition never raises an
-        error, so an error means that the partition is lost.
-        """
-        futures, found, lost = {}, {}, {}
-        for i in numbers:
-            try:
-                futures[i] = self._partitions[i].answer(verb, *arguments[i])
-            except Exception as error:
-                lost[i] = error
-        for i, future in futures.items():
-            try:
-                found[i] = future.result()
-            except Exception as error:
-                lost[i] = error
-        return found, lost
-
-    def _restore(self, numbers: Sequence[int], put: Sequence[Sequence[tuple]]) -> None:
-        """Create lost partitions again, and repeat their `put` calls."""
-        for i, partition in zip(numbers, self._made(numbers), strict=True):
-            self._partitions[i] = partition
-        for arguments in put:
-            if self._asked(numbers, "put", arguments)[1]:
-                return  # lost again, which the next attempt will detect
-
-    def close(self) -> None:
-        """Free the memory of all partitions on the workers."""
-        super().close()
-        # Dropping references is not enough, because actors are in reference cycles.
-        self._client.cancel(self._futures)
-        self._futures, self._parts, self._put = [], [], []
+    def _create(self, numbers: Sequence[int]) -> None:
+        """Create some partitions on workers, and repeat the `put` calls."""
+        for number in numbers:
+            parts = [part for part in self._parts[number] if part is not None]
+            rows, name = self._client.compute(parts), f"skfdp-partition-{uuid.uuid4()}"
+            self._partitions[number] = self._client.submit(
+                Partition, *rows, key=name, pure=False, actor=True
+            )
+            self._futures.append(self._partitions[number])
+        for number in numbers:
+            actor = _tried(self._partitions[number].result)
+            if isinstance(actor, _Lost):  # the message of the error may quote a cell
+                raise RuntimeError(_NOT_COMPUTED)
+            self._partitions[number] = actor
+        for arguments in self._puts:
+            self._asked(numbers, _put, arguments)  # the next call finds lost ones
 
 
 # Records, tables and queries over partitions.
 
 
-class PublicTable:
-    """Table with the public columns, and zeros in place of private columns.
+def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
+    """Return the table with these public columns, and zeros in private columns.
 
-    Zeros are added only to requested rows. `columns` holds the public columns, and
-    `mask` is their mask among all columns.
+    The zeros take no memory: they are added to the rows that are read.
     """
 
-    def __init__(self, columns: np.ndarray, mask: np.ndarray):
-        self._columns, self._mask = columns, mask
-        self.shape = len(columns), len(mask)
-        self.dtype, self.ndim = columns.dtype, 2
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        """Return rows; for ``table[:, mask]`` return the public columns."""
-        if isinstance(index, tuple):
-            rows, columns = index
-            if not np.array_equal(columns, self._mask):
-                raise KeyError("only the public columns are available.")
-            return self._columns[rows]
-        chosen = self._columns[index]
-        rows = np.zeros((len(chosen), len(self._mask)), dtype=self.dtype)
-        rows[:, self._mask] = chosen
+    def whole(block: np.ndarray) -> np.ndarray:
+        rows = np.zeros((len(block), len(mask)), dtype=block.dtype)
+        rows[:, mask] = block
         return rows
+
+    table = LargeTable.of(ArraySource(columns, on_disk=False)).after(whole)
+    return dataclasses.replace(table, width=len(mask))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,26 +335,19 @@ class PartitionedQuery:
     planned: Query
     n_rows: int
 
+    shape: tuple[int, ...] = computed_field()
+    #: L2 bound on the contribution of a record.
+    clip_norm: float = computed_field()
+    sensitivity: Callable[[Relation], float] = computed_field()
+    #: Returns the grid unit of the sum, given the standard deviation of the noise.
+    unit: Callable[[float], float] = computed_field()
+
     #: Class that draws batches of this query; see `skfdp.mechanisms.release`.
     sampler = PartitionBatches
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the sum."""
-        return self.planned.shape
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 bound on the contribution of a record."""
-        return self.planned.clip_norm
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Return the L2 sensitivity of the sum."""
-        return self.planned.sensitivity(relation)
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum."""
-        return self.planned.unit(noise_std)
+    def __post_init__(self):
+        of_plan = "shape", "clip_norm", "sensitivity", "unit"
+        vars(self).update({name: getattr(self.planned, name) for name in of_plan})
 
     def exact_sum(
         self, theta: np.ndarray | None, batch: PartitionBatch | None, unit: float
@@ -490,7 +437,7 @@ class PartitionedRecords:
         self, change: Callable[[np.ndarray], np.ndarray]
     ) -> PartitionedRecords:
         """Return the same table with a function applied to the target."""
-        make = functools.partial(Records.with_target, change=change)
+        make = partial(Records.with_target, change=change)
         return dataclasses.replace(
             self,
             name=self.partitions.put(make, self.name),
@@ -571,10 +518,6 @@ def _current_client() -> Any:
 # From a collection to records.
 
 
-# Parameters that are not sent to workers.
-_STAYS = ("ledger", "random_state", "public_features", "public_model")
-
-
 def on_records(
     reader: Reader,
     like: Any,
@@ -596,11 +539,7 @@ def on_records(
     partitions.
     """
     _check(reader, like, y, planning, of_rows)
-    client, parts = _current_client(), _parts_of(X, y)
-    if client is None:
-        partitions = Partitions(*computed(parts))
-    else:
-        partitions = WorkerPartitions(client, parts)
+    partitions = Partitions(_parts_of(X, y), _current_client())
     try:
         return use(_read(reader, like, partitions, X, y, planning))
     finally:
@@ -611,40 +550,45 @@ def _check(
     reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
     """Refuse options that Dask collections do not support, before any row is read."""
-    declared, model = reader.declaration, type(like).__name__
+    declared, model, schema = reader.declaration, type(like), reader.declaration.schema
     if like._rows != "linear":
         raise TypeError(
-            f"{model} does not support Dask collections (linear estimators do): pass "
-            "X.compute() if it fits into memory."
+            f"{model.__name__} does not support Dask collections (linear estimators "
+            "do): pass X.compute() if it fits into memory."
         )
     given = [key for key, value in of_rows.items() if value is not None]
-    if declared.schema is not None and declared.schema.group is not None:
-        given.append(f"group={declared.schema.group!r} of a schema")
-    if given:
-        raise ValueError(
+    if schema is not None and schema.group is not None:
+        given.append(f"group={schema.group!r} of a schema")
+    needs_y = declared.public_target or not planning
+    for is_so, sentence in (
+        (
+            given,
             f"{' and '.join(given)} cannot be combined with a Dask collection: pass a "
-            "table in memory, or fit without groups and weights."
-        )
-    if not declared.is_private:
-        raise ValueError(
+            "table in memory, or fit without groups and weights.",
+        ),
+        (
+            not declared.is_private,
             "epsilon=inf cannot be fitted to a Dask collection: use scikit-learn or "
-            "dask-ml, or a finite epsilon."
-        )
-    if declared.releases_bounds:
-        raise ValueError(
+            "dask-ml, or a finite epsilon.",
+        ),
+        (
+            declared.releases_bounds,
             "bounds='private' cannot be used with a Dask collection: declare bounds, "
-            "or use private_bounds on some of the rows in memory."
-        )
-    if y is None and not (planning and not declared.public_target):
-        raise ValueError(
-            f"{model} requires y to be passed: give a Dask array or Series with the "
-            "partitions of X."
-        )
-    if declared.classes is None and not declared.public_target:
-        raise ValueError(
+            "or use private_bounds on some of the rows in memory.",
+        ),
+        (
+            y is None and needs_y,
+            f"{model.__name__} requires y to be passed: give a Dask array or Series "
+            "with the partitions of X.",
+        ),
+        (
+            declared.classes is None and not declared.public_target,
             "classes=None cannot be used with a Dask collection, whose private labels "
-            "stay on the workers: declare `classes`."
-        )
+            "stay on the workers: declare `classes`.",
+        ),
+    ):
+        if is_so:
+            raise ValueError(sentence)
 
 
 def _read(
@@ -695,16 +639,17 @@ def _read(
         _table=X,
     )
     target = None if known.target is None else known.target[:0]
-    sent = Records(X, target, public)
-    make = functools.partial(
+    none = Records(X, target, public)
+    own = type(like)()  # workers need the columns, and no parameter of the estimator
+    vars(own).update(reader.columns)
+    make = partial(
         _records_of_partition,
         reader=reader.sent(public.classes),
-        like=_sent(like),
-        none=sent,
+        like=own,
+        none=none,
         planning=planning,
     )
     partitions.put(make, ROWS, name=ROWS)
-    none = Records(X, target, dataclasses.replace(public))
     public = _with_rows(known.public, partitions, n_rows)
     return PartitionedRecords(partitions, sizes, none, public, public.target)
 
@@ -722,22 +667,10 @@ def _with_rows(
         if encoding.public_encoded.any():
             encoded = np.concatenate(partitions.ask(ROWS, _public_encoded))
         encoding = dataclasses.replace(encoding, encoded=encoded)
-    table = columns if mask.all() else PublicTable(columns, mask)
+    table = columns if mask.all() else _public_table(columns, mask)
     return dataclasses.replace(
         public, encoding=encoding, in_partitions=True, _table=table
     )
-
-
-def _sent(like: Any) -> Any:
-    """Return a copy of the estimator for workers, without ledger, seed, callbacks."""
-    own = copy.copy(like)
-    for name in [name for name in vars(own) if "callback" in name]:
-        delattr(own, name)
-    for name in _STAYS:
-        if hasattr(own, name):
-            vars(own)[name] = None
-    own.solver = "auto"
-    return own
 
 
 def _records_of_partition(

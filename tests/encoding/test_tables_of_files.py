@@ -516,7 +516,7 @@ def test_errors_of_a_graph_on_a_cluster_are_withheld():
         def result(self):
             raise KeyError(SECRET)
 
-    check_withheld(lambda: cluster.WorkerPartitions(Client(), [(X, Y)]))
+    check_withheld(lambda: cluster.Partitions([(X, Y)], Client()))
 
 
 @pytest.mark.extra("dask")
