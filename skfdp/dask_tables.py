@@ -6,6 +6,7 @@ partitions, which are in this process or on workers of `distributed`.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import hashlib
@@ -157,14 +158,14 @@ def _total(
 
 
 class _Lost(str):
-    """The type of the error of a partition that did not answer."""
+    """The type of an error: of a partition that did not answer, or of its graph."""
 
 
 def _tried(call: Callable, *arguments: Any) -> Any:
-    """Return the result of a call of a partition on a worker, or `_Lost`."""
+    """Return the result of a call, or `_Lost`, which no cell of an error is in."""
     try:
         return call(*arguments)
-    except Exception as error:  # a partition itself never raises an error
+    except Exception as error:
         return _Lost(type(error).__name__)
 
 
@@ -289,10 +290,7 @@ class Partitions:
             )
             self._futures.append(self._partitions[number])
         for number in numbers:
-            actor = _tried(self._partitions[number].result)
-            if isinstance(actor, _Lost):  # the message of the error may quote a cell
-                raise RuntimeError(_NOT_COMPUTED)
-            self._partitions[number] = actor
+            self._partitions[number] = _withheld(self._partitions[number].result)
         for arguments in self._puts:
             self._asked(numbers, _put, arguments)  # the next call finds lost ones
 
@@ -426,24 +424,19 @@ class PartitionedRecords:
 
     def of_public(self) -> PartitionedRecords:
         """Return the table of the public columns alone, with the same target."""
-        return dataclasses.replace(
-            self,
-            name=self.partitions.put(Records.of_public, self.name),
-            none=self.none.of_public(),
-            public=self.public.of_public(),
-        )
+        return self._made(Records.of_public, public=self.public.of_public())
 
     def with_target(
         self, change: Callable[[np.ndarray], np.ndarray]
     ) -> PartitionedRecords:
         """Return the same table with a function applied to the target."""
-        make = partial(Records.with_target, change=change)
-        return dataclasses.replace(
-            self,
-            name=self.partitions.put(make, self.name),
-            none=self.none.with_target(change),
-            target=None if self.target is None else change(self.target),
-        )
+        target = None if self.target is None else change(self.target)
+        return self._made(partial(Records.with_target, change=change), target=target)
+
+    def _made(self, make: Callable, **changes: Any) -> PartitionedRecords:
+        """Return the table that `make` makes of the records of each partition."""
+        name = self.partitions.put(make, self.name)
+        return dataclasses.replace(self, name=name, none=make(self.none), **changes)
 
 
 # Partitions of Dask arrays and frames, and made-up rows of the same types.
@@ -454,17 +447,11 @@ def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
-    if not is_dask(y):
-        kind = type(y).__name__
-        raise ValueError(
-            f"y of type {kind} must be a Dask collection, like X: pass a Dask "
-            "array or Series with the partitions of X."
-        )
-    targets = _delayed(y)
+    targets = _delayed(y) if is_dask(y) else []
     if len(targets) != len(rows):
         raise ValueError(
-            f"y has {len(targets)} partition(s), but X has {len(rows)}: pass y with "
-            "the partitions of X."
+            f"y of type {type(y).__name__} must be a Dask collection of {len(rows)} "
+            f"partition(s), but has {len(targets)}: pass y with the partitions of X."
         )
     return list(zip(rows, targets, strict=True))
 
@@ -495,24 +482,25 @@ def computed(*tables: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    try:
-        return dask.compute(*tables)
-    except Exception:
-        pass
-    # Raise outside the handler, because the context of an error may quote a value.
-    raise RuntimeError(_NOT_COMPUTED)
+    return _withheld(dask.compute, *tables)
+
+
+def _withheld(call: Callable, *arguments: Any) -> Any:
+    """Return the result of a computation, or raise an error that says nothing of it."""
+    found = _tried(call, *arguments)
+    if isinstance(found, _Lost):
+        raise RuntimeError(_NOT_COMPUTED)
+    return found
 
 
 def _current_client() -> Any:
     """Return the current client of `distributed`, or None if there is none."""
-    if "distributed" not in sys.modules:
-        return None
-    from distributed import default_client
+    if "distributed" in sys.modules:
+        from distributed import default_client
 
-    try:
-        return default_client()
-    except ValueError:
-        return None
+        with contextlib.suppress(ValueError):
+            return default_client()
+    return None
 
 
 # From a collection to records.
@@ -550,45 +538,37 @@ def _check(
     reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
     """Refuse options that Dask collections do not support, before any row is read."""
-    declared, model, schema = reader.declaration, type(like), reader.declaration.schema
+    declared, model = reader.declaration, type(like).__name__
     if like._rows != "linear":
         raise TypeError(
-            f"{model.__name__} does not support Dask collections (linear estimators "
-            "do): pass X.compute() if it fits into memory."
+            f"{model} does not support Dask collections (linear estimators do): pass "
+            "X.compute() if it fits into memory."
         )
     given = [key for key, value in of_rows.items() if value is not None]
-    if schema is not None and schema.group is not None:
-        given.append(f"group={schema.group!r} of a schema")
-    needs_y = declared.public_target or not planning
-    for is_so, sentence in (
-        (
-            given,
-            f"{' and '.join(given)} cannot be combined with a Dask collection: pass a "
-            "table in memory, or fit without groups and weights.",
+    if declared.schema is not None and declared.schema.group is not None:
+        given.append(f"group={declared.schema.group!r} of a schema")
+    has_classes = declared.classes is not None or declared.public_target
+    for what, remedy in {
+        " and ".join(given): "pass a table in memory, or fit without it",
+        "epsilon=inf" * (not declared.is_private): (
+            "use scikit-learn or dask-ml, or a finite epsilon"
         ),
-        (
-            not declared.is_private,
-            "epsilon=inf cannot be fitted to a Dask collection: use scikit-learn or "
-            "dask-ml, or a finite epsilon.",
+        "bounds='private'" * declared.releases_bounds: (
+            "declare bounds, or use private_bounds on some of the rows in memory"
         ),
-        (
-            declared.releases_bounds,
-            "bounds='private' cannot be used with a Dask collection: declare bounds, "
-            "or use private_bounds on some of the rows in memory.",
+        "classes=None" * (not has_classes): (
+            "declare `classes`, because private labels stay on the workers"
         ),
-        (
-            y is None and needs_y,
-            f"{model.__name__} requires y to be passed: give a Dask array or Series "
-            "with the partitions of X.",
-        ),
-        (
-            declared.classes is None and not declared.public_target,
-            "classes=None cannot be used with a Dask collection, whose private labels "
-            "stay on the workers: declare `classes`.",
-        ),
-    ):
-        if is_so:
-            raise ValueError(sentence)
+    }.items():
+        if what:
+            raise ValueError(
+                f"{what} cannot be combined with a Dask collection: {remedy}."
+            )
+    if y is None and (declared.public_target or not planning):
+        raise ValueError(
+            f"{model} requires y to be passed: give a Dask array or Series with the "
+            "partitions of X."
+        )
 
 
 def _read(
@@ -604,42 +584,39 @@ def _read(
     The reader first converts two made-up rows. These rows are then removed, and the
     remaining public facts are sent to the partitions, which convert their own rows.
     """
-    declared = reader.declaration
+    declared, labels = reader.declaration, None
     sizes, targets = zip(*partitions.ask(ROWS, _sizes), strict=True)
+    n_rows = sum(sizes)
     if y is not None and targets != sizes:
         raise ValueError(
             "y and X have partitions of different numbers of rows: pass y with the "
             "partitions of X, as y.rechunk(X.chunks[0]) of arrays."
         )
-    labels = None
     if declared.public_target:
-        labels = np.concatenate(partitions.ask(ROWS, _target))
-        labels = declared.read_target(labels)
+        labels = declared.read_target(np.concatenate(partitions.ask(ROWS, _target)))
+        labels = reader.checked_target(like, labels, n_rows)
     elif y is not None:  # refuse the type of y, as for a table in memory
         target = declared.read_target(_sample_of(y))
         target = reader.checked_target(like, target, len(target))
         reader.target(like, target, len(target))
-    n_rows = sum(sizes)
-    if labels is not None:
-        labels = reader.checked_target(like, labels, n_rows)
-    sample = _sample_of(table)
-    known = reader.read(like, sample, labels, planning=True, whole=n_rows)
+    known = reader.read(like, _sample_of(table), labels, planning=True, whole=n_rows)
+    public, reader, encoding = known.public, known.public.reader, known.public.encoding
     # Drop the sample rows: `none` is the table without rows.
     # A large table stays one, because its class decides how its rows are stored.
-    encoding, X = known.public.encoding, chosen_rows(known.X, slice(0))
-    if encoding is not None:
-        encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
-    reader = known.public.reader
-    public = dataclasses.replace(
-        known.public,
-        target=None if known.public.target is None else known.public.target[:0],
-        labels=None if known.public.labels is None else known.public.labels[:0],
-        encoding=encoding,
-        reader=None,
-        _table=X,
+    X = chosen_rows(known.X, slice(0))
+    none = Records(
+        X,
+        _no_rows(known.target),
+        dataclasses.replace(
+            public,
+            target=_no_rows(public.target),
+            labels=_no_rows(public.labels),
+            encoding=encoding
+            and dataclasses.replace(encoding, encoded=encoding.encoded[:0]),
+            reader=None,
+            _table=X,
+        ),
     )
-    target = None if known.target is None else known.target[:0]
-    none = Records(X, target, public)
     own = type(like)()  # workers need the columns, and no parameter of the estimator
     vars(own).update(reader.columns)
     make = partial(
@@ -650,27 +627,20 @@ def _read(
         planning=planning,
     )
     partitions.put(make, ROWS, name=ROWS)
-    public = _with_rows(known.public, partitions, n_rows)
+    found = zip(*partitions.ask(ROWS, _public_rows), strict=True)
+    columns, encoded = map(np.concatenate, found)
+    mask = public.mask
+    public = dataclasses.replace(
+        public,
+        encoding=encoding and dataclasses.replace(encoding, encoded=encoded),
+        in_partitions=True,
+        _table=columns if mask.all() else _public_table(columns, mask),
+    )
     return PartitionedRecords(partitions, sizes, none, public, public.target)
 
 
-def _with_rows(
-    public: PublicRecords, partitions: Partitions, n_rows: int
-) -> PublicRecords:
-    """Return the public part of the table, with the public columns of all rows."""
-    mask, encoding = public.mask, public.encoding
-    columns = np.empty((n_rows, 0))
-    if mask.any():
-        columns = np.concatenate(partitions.ask(ROWS, _public_columns))
-    if encoding is not None:
-        encoded = np.empty((n_rows, 0))
-        if encoding.public_encoded.any():
-            encoded = np.concatenate(partitions.ask(ROWS, _public_encoded))
-        encoding = dataclasses.replace(encoding, encoded=encoded)
-    table = columns if mask.all() else _public_table(columns, mask)
-    return dataclasses.replace(
-        public, encoding=encoding, in_partitions=True, _table=table
-    )
+def _no_rows(values: np.ndarray | None) -> np.ndarray | None:
+    return None if values is None else values[:0]
 
 
 def _records_of_partition(
@@ -694,9 +664,11 @@ def _target(raw: tuple[Any, Any]) -> np.ndarray:
     return np.asarray(unmasked(raw[1], as_objects=True))
 
 
-def _public_columns(records: Records) -> np.ndarray:
-    return np.asarray(records.X[:, records.public.mask])
-
-
-def _public_encoded(records: Records) -> np.ndarray:
-    return records.public.encoding.whole
+def _public_rows(records: Records) -> tuple[np.ndarray, np.ndarray]:
+    """Return the public columns, and the public columns before smoothing."""
+    public, nothing = records.public, np.empty((records.n_rows, 0))
+    encoded = public.encoding is not None and public.encoding.public_encoded.any()
+    return (
+        np.asarray(records.X[:, public.mask]) if public.mask.any() else nothing,
+        public.encoding.whole if encoded else nothing,
+    )

@@ -230,16 +230,15 @@ def test_what_leaves_before_the_first_sum_is_public(monkeypatch, changes):
     one = heard(monkeypatch, X, LABELS, **changes)
     other = heard(monkeypatch, table, y, **changes)
     assert len(one) == len(other)
-    for mine, theirs in zip(one, other, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_equal(one, other)
 
 
 REFUSED = {
     "weights": ({}, {"sample_weight": np.ones(N)}, "sample_weight cannot be combined"),
     "groups": ({}, {"groups": np.arange(N)}, "groups cannot be combined"),
-    "no privacy": ({"epsilon": np.inf}, {}, "epsilon=inf cannot be fitted"),
-    "released bounds": ({"bounds": "private"}, {}, "bounds='private' cannot be"),
-    "labels": ({"classes": None}, {}, "classes=None cannot be used with a Dask"),
+    "no privacy": ({"epsilon": np.inf}, {}, "epsilon=inf cannot be combined"),
+    "released bounds": ({"bounds": "private"}, {}, "bounds='private' cannot be comb"),
+    "labels": ({"classes": None}, {}, "classes=None cannot be combined with a Dask"),
     "padding": (
         {"solver": FeatureDPSGD(public_loss="zero"), **SOME},
         {},
@@ -271,7 +270,7 @@ def test_other_collections_are_refused():
         FeatureDPMLPClassifier().fit(rows, collection(LABELS))
     for y, match in (
         (LABELS, "y of type ndarray must be a Dask collection"),
-        (collection(LABELS, (450, 450)), "but X has .*: pass y with the partitions"),
+        (collection(LABELS, (450, 450)), "of 4 partition.s., but has 2: pass y with"),
         (None, "requires y to be passed"),
         (collection(LABELS[:-1], (400, 0, 1, 498)), "different numbers of rows: pass"),
         (collection(LABELS, (1, 400, 0, 499)), "y with the partitions of X, as y.rech"),
