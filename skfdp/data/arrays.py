@@ -518,7 +518,9 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
         if as_objects and isinstance(y, (list, tuple)):
             y = np.array(y, dtype=object)
         column = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
-        if type_kind(column) == "complex" or is_odd(column):
+        if kind_of(column) in ("", "c") and (
+            type_kind(column) == "complex" or is_odd(column)
+        ):
             y = exact(column)
         y = column_or_1d(y, warn=True)
     except Exception as error:

@@ -15,7 +15,13 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
-from skfdp.data.input_scaler import InputScaler, Integers, PublicRows, WholeRows
+from skfdp.data.input_scaler import (
+    InputScaler,
+    Integers,
+    LazyRows,
+    PublicRows,
+    whole_rows,
+)
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -282,10 +288,10 @@ class Records:
         return self.public.input_scaler
 
     @property
-    def mapped(self) -> WholeRows | csr_array:
+    def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
         if not issparse(self.X):
-            return WholeRows(self.public.mapped, self.input_scaler, self.integers)
+            return whole_rows(self.public.mapped, self.input_scaler, self.integers)
         scaler, rows = self.input_scaler, self.input_scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
@@ -296,9 +302,9 @@ class Records:
         )
 
     @property
-    def floats(self) -> WholeRows:
+    def floats(self) -> LazyRows:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        return WholeRows(self.public.mapped, self.input_scaler, None)
+        return whole_rows(self.public.mapped, self.input_scaler, None)
 
     @functools.cached_property
     def integers(self) -> Integers | None:
