@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from skfdp.data.arrays import is_dask
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import ArraySource, LargeTable, chosen_rows
+from skfdp.data.sources import ArraySource, LargeTable
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import PoissonBatches, not_null
@@ -439,7 +439,7 @@ class PartitionedRecords:
         return dataclasses.replace(self, name=name, none=make(self.none), **changes)
 
 
-# Partitions of Dask arrays and frames, and made-up rows of the same types.
+# Partitions of Dask arrays and frames, and tables of the same types.
 
 
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
@@ -463,16 +463,16 @@ def _delayed(collection: Any) -> list[Any]:
     return found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
 
 
-def _sample_of(collection: Any) -> Any:
-    """Return two made-up rows with the names and types of a collection."""
+def _no_rows_of(collection: Any) -> Any:
+    """Return a table without rows, with the names and types of a collection."""
     if issparse(collection._meta):
         raise TypeError(
             "X has sparse rows, but partitions must be dense: pass "
             "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory."
         )
     if hasattr(collection, "rechunk"):
-        return np.zeros((2, *collection.shape[1:]), dtype=collection.dtype)
-    return collection._meta_nonempty
+        return np.zeros((0, *collection.shape[1:]), dtype=collection.dtype)
+    return collection._meta
 
 
 def computed(*tables: Any) -> tuple[Any, ...]:
@@ -581,8 +581,8 @@ def _read(
 ) -> PartitionedRecords:
     """Convert the rows of each partition to records, and return the whole table.
 
-    The reader first converts two made-up rows. These rows are then removed, and the
-    remaining public facts are sent to the partitions, which convert their own rows.
+    The reader first converts a table without rows. Its public facts are sent to the
+    partitions, which convert their own rows.
     """
     declared, labels = reader.declaration, None
     sizes, targets = zip(*partitions.ask(ROWS, _sizes), strict=True)
@@ -596,27 +596,14 @@ def _read(
         labels = declared.read_target(np.concatenate(partitions.ask(ROWS, _target)))
         labels = reader.checked_target(like, labels, n_rows)
     elif y is not None:  # refuse the type of y, as for a table in memory
-        target = declared.read_target(_sample_of(y))
-        target = reader.checked_target(like, target, len(target))
-        reader.target(like, target, len(target))
-    known = reader.read(like, _sample_of(table), labels, planning=True, whole=n_rows)
+        target = declared.read_target(_no_rows_of(y))
+        reader.target(like, reader.checked_target(like, target, 0), 0)
+    known = reader.read(like, _no_rows_of(table), labels, planning=True, whole=n_rows)
     public, reader, encoding = known.public, known.public.reader, known.public.encoding
-    # Drop the sample rows: `none` is the table without rows.
-    # A large table stays one, because its class decides how its rows are stored.
-    X = chosen_rows(known.X, slice(0))
-    none = Records(
-        X,
-        _no_rows(known.target),
-        dataclasses.replace(
-            public,
-            target=_no_rows(public.target),
-            labels=_no_rows(public.labels),
-            encoding=encoding
-            and dataclasses.replace(encoding, encoded=encoding.encoded[:0]),
-            reader=None,
-            _table=X,
-        ),
-    )
+    facts = {"target": public.target, "labels": public.labels}
+    facts = {name: own if own is None else own[:0] for name, own in facts.items()}
+    none = dataclasses.replace(public, **facts, reader=None)
+    none = Records(known.X, known.target[:0], none)
     own = type(like)()  # workers need the columns, and no parameter of the estimator
     vars(own).update(reader.columns)
     make = partial(
@@ -637,10 +624,6 @@ def _read(
         _table=columns if mask.all() else _public_table(columns, mask),
     )
     return PartitionedRecords(partitions, sizes, none, public, public.target)
-
-
-def _no_rows(values: np.ndarray | None) -> np.ndarray | None:
-    return None if values is None else values[:0]
 
 
 def _records_of_partition(

@@ -287,8 +287,8 @@ class Reader:
         and so does a private target, unless its labels must be read from y.
         `sample_weight` and `groups` are public. `like` is a copy of the estimator, in
         which scikit-learn stores the names of columns. `whole` is the number of rows of
-        the whole table if X is a sample of its rows; then y is the checked public
-        target of all.
+        the whole table if X has none of them; then y is the checked public target of
+        all.
         """
         declared, schema = self.declaration, self.declaration.schema
         given = X, y, sample_weight, groups
@@ -309,7 +309,7 @@ class Reader:
             encoder.sparse_output = wide and like._omits_zeros
             mask = np.isin(schema.features, declared.public_features or [])
             X = encoder.coded(X, ~mask if declared.is_private else ())
-        X = self.checked(like, X)
+        X = self.checked(like, X, enough=whole is None)
         # A user's public loss, and the release of bounds, cannot read blocks.
         if like._rows == "raw" or callable(declared.parameters["public_loss"]):
             X = whole_table(X)

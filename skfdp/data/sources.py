@@ -76,7 +76,9 @@ def _no_room() -> OSError:
 
 
 class RowFile:
-    """Writer of int16 rows to an anonymous temporary file.
+    """int16 rows in an anonymous temporary file, which are written and then read.
+
+    Rows are requested in advance, which affects only the speed.
 
     Notes
     -----
@@ -87,43 +89,22 @@ class RowFile:
     """
 
     def __init__(self, n_columns: int):
-        self._n_columns = n_columns
+        self._n_columns, self._row_bytes = n_columns, 2 * n_columns
         self._file = tempfile.TemporaryFile(buffering=2**20)
+        self._memory: Any = None
 
     def write(self, rows: np.ndarray) -> None:
         """Append some rows; raise OSError if the disk is full."""
         with _in_words():
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
 
-    def read(self) -> tuple[np.ndarray, Prefetcher]:
-        """Return a read-only memory map of the rows, and a reader for it."""
+    def read(self) -> np.ndarray:
+        """Return a read-only memory map of the rows, when all are written."""
         with _in_words():
             self._file.flush()
         with self._file:
-            memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
-        return values, Prefetcher(memory, 2 * self._n_columns)
-
-
-@contextlib.contextmanager
-def _in_words() -> Iterator[None]:
-    """Replace the error of a full disk by one that names the folder and a remedy."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise (_no_room() if full else error) from None
-
-
-@dataclasses.dataclass(frozen=True)
-class Prefetcher:
-    """Requests of memory-mapped rows in advance; they affect only the speed.
-
-    `memory` is the map of the file, and `row_bytes` the size of a row.
-    """
-
-    memory: mmap.mmap
-    row_bytes: int
+            self._memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._memory, np.int16).reshape(-1, self._n_columns)
 
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
@@ -134,7 +115,7 @@ class Prefetcher:
         yielded, the next one is requested from the system.
         """
         whole = batch is None
-        size = max(1, _STRETCH // self.row_bytes) if whole else _MEMBERS
+        size = max(1, _STRETCH // self._row_bytes) if whole else _MEMBERS
         self._advise("MADV_SEQUENTIAL" if whole else "MADV_RANDOM")
         self._ask(batch, start, min(start + size, stop))
         for first in range(start, stop, size):
@@ -149,10 +130,10 @@ class Prefetcher:
         begins, ends = np.array([first]), np.array([last])
         if batch is not None:
             rows = batch[first:last]
-            far = np.diff(rows) * self.row_bytes > _GAP
+            far = np.diff(rows) * self._row_bytes > _GAP
             begins, ends = rows[np.r_[True, far]], rows[np.r_[far, True]] + 1
-        pages = begins * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        stops = ends * self.row_bytes
+        pages = begins * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        stops = ends * self._row_bytes
         for begin, end in zip(pages.tolist(), stops.tolist(), strict=True):
             for piece in range(begin, end, _PIECE):
                 self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
@@ -161,7 +142,17 @@ class Prefetcher:
         """Give the system a hint about memory access, if it supports hints."""
         if hasattr(mmap, name):
             with contextlib.suppress(OSError):
-                self.memory.madvise(getattr(mmap, name), *place)
+                self._memory.madvise(getattr(mmap, name), *place)
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """Replace the error of a full disk by one that names the folder and a remedy."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (_no_room() if full else error) from None
 
 
 # Large tables, which are read in blocks of rows and never as a whole.

@@ -46,7 +46,7 @@ def test_what_is_written_is_read_and_has_no_name_at_any_time(rows, folder):
     file = RowFile(rows.shape[1])
     file.write(rows)
     assert list(folder.iterdir()) == []
-    values, _ = file.read()
+    values = file.read()
     assert list(folder.iterdir()) == []
     assert values.dtype == np.int16 and not values.flags.writeable
     assert np.array_equal(values, rows)
