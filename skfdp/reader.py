@@ -47,9 +47,10 @@ from skfdp.data.target import (
     resolve_class_weight,
 )
 from skfdp.data.units import (
-    RowsOfUnits,
     check_named,
+    kept_rows,
     noise_of_sums,
+    units_of,
     without_column,
     without_group_column,
 )
@@ -315,14 +316,12 @@ class Reader:
             X = whole_table(X)
         if whole is None:
             y = self.checked_target(like, y, X.shape[0], planning)
-        most, given = declared.max_rows_per_group, None
+        most, of_rows = declared.max_rows_per_group, None
         relation = Relation.of(declared.parameters["neighboring_relation"])
-        if sample_weight is not None or groups is not None or most is not None:
-            given = RowsOfUnits.checked(
-                sample_weight, groups, X.shape[0], relation, most
-            )
-        if given is not None:  # rows that are left out are not read later
-            X, y = chosen_rows(X, given.rows), None if y is None else y[given.rows]
+        if sample_weight is not None or groups is not None:
+            given = sample_weight, groups, X.shape[0], relation, most
+            rows, *of_rows = kept_rows(*given)  # others are not read later
+            X, y = chosen_rows(X, rows), None if y is None else y[rows]
         named = like if encoder is None else encoder
         n_features = named.n_features_in_
         names = getattr(named, "feature_names_in_", None)
@@ -352,9 +351,9 @@ class Reader:
         units, n_outputs = None, len(facts.get("classes", ()))
         n_outputs = 1 if n_outputs <= 2 else n_outputs
         epsilon, delta = declared.parameters["epsilon"], declared.parameters["delta"]
-        if given is not None:
+        if of_rows is not None:
             noise = noise_of_sums(epsilon, delta, relation, X.shape[1] * n_outputs)
-            units = given.units(noise)
+            units = units_of(*of_rows, noise)
         n = X.shape[0] if whole is None else whole
         n = n if units is None else units.n_units
         n = public_count(n, declared.n_records, epsilon, delta)

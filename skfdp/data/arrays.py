@@ -68,29 +68,21 @@ def check_no_path(X: Any) -> None:
         )
 
 
-#: Tables that a schema refuses, with a remedy for each.
-_REFUSED = {
-    "a Dask collection": "pass each partition, as X.map_partitions(model.predict) does",
-    "read in blocks": "pass a frame, such as pandas.read_parquet(path)",
-    "a data set of pyarrow": "pass X.to_table()",
-    "a sparse matrix": "raw tables are dense, so pass a DataFrame",
-    "a lazy frame": "pass X.collect()",
-}
-
-
 def check_table(X: Any) -> Any:
     """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
-    kinds = (
-        is_dask(X),
-        isinstance(X, LargeTable),
-        hasattr(type(X), "get_fragments"),
-        issparse(X),
-        hasattr(type(X), "collect"),
-    )
-    for is_so, (kind, remedy) in zip(kinds, _REFUSED.items(), strict=True):
+    for is_so, kind in (
+        (
+            is_dask(X),
+            "a Dask collection: pass its partitions, X.map_partitions(...)",
+        ),
+        (isinstance(X, LargeTable), "read in blocks: pass pandas.read_parquet(path)"),
+        (hasattr(type(X), "get_fragments"), "a data set of pyarrow: pass X.to_table()"),
+        (issparse(X), "a sparse matrix: pass a DataFrame"),
+        (hasattr(type(X), "collect"), "a lazy frame: pass X.collect()"),
+    ):
         if is_so:
-            raise TypeError(f"X is {kind}, but a raw table must be a frame: {remedy}.")
+            raise TypeError(f"a raw table must be a frame, and X is {kind}.")
     if not is_frame(X):
         raise ValueError("the table has no names of columns: pass a DataFrame.")
     if len(X.shape) != 2:
@@ -287,46 +279,38 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
         from pyarrow import Table
 
         X = Table.from_batches([X])
-    frame = is_frame(X) and len(X.shape) == 2
-    if frame:
-        check_names(X)
-        values = X
-    else:
+    if not (is_frame(X) and len(X.shape) == 2):
         X = unmasked(X)
-        if kind_of(X) == "m" and type_kind(X) == "duration":
-            return X / np.timedelta64(1, "D")
-        if kind_of(X) == "c" and bounds is not None:
-            return np.where(X.imag == 0, X.real, np.nan)
-        text = kind_of(X) in ("U", "S") and bounds is not None
-        if not (isinstance(X, (list, tuple)) or kind_of(X) == "O" or text):
+        kind = kind_of(X)
+        duration = kind == "m" and type_kind(X) == "duration"
+        declared = bounds is not None and kind in ("c", "U", "S")
+        if not (isinstance(X, (list, tuple)) or kind == "O" or declared or duration):
             return X
         try:
             plain = np.asarray(X)
             if plain.ndim == 2 and plain.dtype.kind in "biuf":
                 return plain
-            values = np.array(X, dtype=object)
+            values = plain if duration else np.array(X, dtype=object)
         except ValueError:  # rows have different lengths; they are refused later
             return X
-        if values.ndim != 2 or not values.size:
+        if values.ndim != 2 or not values.shape[1]:
             return X
-    labels = column_labels(values)
-    declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
+        return np.column_stack([numbers(one, real, infinite=1.0) for one in values.T])
+    check_names(X)
+    labels, found = column_labels(X), {}
+    places = _declared_places(bounds, len(labels), list(map(str, labels)))
     read = ("object", "complex", *("text",) * isinstance(bounds, Mapping))
-    found = {}
-    for place in range(values.shape[1]):
-        raw = raw_column(values, place)
+    for place in range(len(labels)):
+        raw = raw_column(X, place)
         kind = type_kind(raw)
         if (
             kind in ("duration", "time")
-            or not frame
-            or (place in declared and kind in read)
+            or (place in places and kind in read)
             or not (typed or is_numeric(raw))
             or is_odd(raw)
         ):
             found[place] = numbers(raw, real, infinite=1.0)
-    if frame:
-        return _with_columns(X, labels, found) if found else X
-    return np.column_stack([*found.values()])
+    return _with_columns(X, labels, found) if found else X
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
@@ -367,12 +351,9 @@ def numeric_target(y: Any) -> Any:
     Durations become days, and times of day become hours. Errors depend on the type
     alone.
     """
-    raw = y
-    if hasattr(y, "divisions"):  # a Dask series, whose partitions are read later
-        return y
-    if is_frame(y) and len(y.shape) == 2 and y.shape[1] == 1:
-        raw = raw_column(y, 0)
-    if getattr(raw, "ndim", 1) != 1:
+    raw = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
+    # The partitions of a Dask series are read later.
+    if hasattr(y, "divisions") or getattr(raw, "ndim", 1) != 1:
         return y
     kind = type_kind(raw)
     if kind in ("duration", "time"):

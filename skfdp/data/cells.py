@@ -225,16 +225,11 @@ def _texts(column: Any) -> np.ndarray:
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    try:
+    with contextlib.suppress(Exception):  # no specific error for invalid UTF-8
         return column.to_numpy(zero_copy_only=False)
-    except MemoryError:
-        raise
-    except Exception:  # pyarrow has no specific error for invalid UTF-8
-        pass
     wide = "large_binary" if types.is_large_string(column.type) else "binary"
     cells = column.cast(wide).to_pylist()
-    texts = [None if cell is None else cell.decode(errors="replace") for cell in cells]
-    return np.array(texts, dtype=object)
+    return objects(c if c is None else c.decode(errors="replace") for c in cells)
 
 
 # Patterns for the beginning of a type name of numpy, pandas, polars or pyarrow, and the

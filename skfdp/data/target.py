@@ -656,32 +656,18 @@ def check_target(
 
     Negative counts are refused without declared bounds. With bounds they are clipped,
     because an error would reveal a private target. `finite=False` accepts NaN and
-    infinity.
+    infinity. Objects that are not numbers are NaN: a private one must not stop a fit.
     """
     y = np.asarray(y)
-    if y.dtype.kind == "O":
-        # With `finite`, values that are not numbers are kept, and refused below.
-        # Without `finite` the target may be private. Such values then become missing,
-        # because they must not stop a fit.
-        found = each(y.tolist(), real)
-        if finite:
-            pairs = zip(y, found, strict=True)
-            found = [one if math.isnan(value) else value for one, value in pairs]
-        y = np.array(found, dtype=object if finite else np.float64)
-    try:
-        values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = None
-    # Raised outside the handler: the original error may quote a value, and must not be
-    # attached as context.
-    if values is None or y.dtype.kind in "USMm":
+    if y.dtype.kind not in "biufO":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
         )
+    values = np.array(each(y.tolist(), real) if y.dtype.kind == "O" else y, np.float64)
     if finite and not np.isfinite(values).all():
         raise ValueError(
-            "y contains NaN or infinity: replace such targets by a constant that is "
-            "chosen without looking at the data."
+            "y holds values that are not numbers, or NaN or infinity: replace such "
+            "targets by a constant that is chosen without looking at the data."
         )
     if loss == "poisson" and not bounded and (values < 0).any():
         raise ValueError(
