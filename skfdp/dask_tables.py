@@ -148,10 +148,7 @@ def _total(
     batch: PartitionBatch | None,
     unit: float,
 ) -> np.ndarray:
-    """Return the exact sum of the query stored as `name`, over a batch or all rows.
-
-    Null records are left out, as in a table in memory.
-    """
+    """Return the exact sum of the query stored as `name`, without null records."""
     query, is_null = stored[name], stored[ROWS].is_null
     rows = None if batch is None else batch.members(query.n_rows)
     return query.exact_sum(theta, not_null(rows, is_null, query.n_rows), unit)
@@ -204,10 +201,9 @@ class Partitions:
         per_row: Sequence[dict] | None = None,
         name: str | None = None,
     ) -> str:
-        """Apply a function to a stored object of every partition, and store the result.
+        """Apply `make` to a stored object of every partition; return the result's name.
 
         `make` must be picklable. `per_row` holds further arguments for each partition.
-        The name of the stored result is returned. Without `name`, a new one is made.
         """
         name = f"made {next(self._names)}" if name is None else name
         given = [{}] * len(self._parts) if per_row is None else per_row
@@ -217,10 +213,7 @@ class Partitions:
         return name
 
     def ask(self, name: str, question: Callable) -> list[Any]:
-        """Return the result of `question` for each partition, in the order of rows.
-
-        `question` is a function of the object that each partition stores as `name`.
-        """
+        """Return the result of `question` for each partition, in the order of rows."""
         return self._answers(_ask, [(name, question)] * len(self._parts))
 
     def total(
@@ -230,10 +223,7 @@ class Partitions:
         batch: PartitionBatch | None,
         unit: float,
     ) -> np.ndarray:
-        """Return the exact int64 sum of a stored query over all partitions.
-
-        A `batch` of None means every row.
-        """
+        """Return the exact int64 sum of a stored query, over a batch or every row."""
         own = [batch and batch.of(number) for number in range(len(self._parts))]
         found = self._answers(_total, [(name, theta, one, unit) for one in own])
         return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
@@ -361,29 +351,18 @@ class PartitionedQuery:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedRecords:
-    """A validated table in partitions, with the interface of `Records`.
-
-    The rows stay in the partitions.
-
-    Attributes
-    ----------
-    partitions : Partitions
-        The partitions, which store the `Records` of their rows under `name`.
-    sizes : tuple of int
-        Number of rows of each partition; private if the number of rows is private.
-    none : Records
-        The same table without rows.
-    public : PublicRecords
-        The public part of all rows, in this process.
-    target : ndarray of shape (n_rows,) or None
-        The target if it is public.
-    """
+    """A validated table in partitions, with the interface of `Records`."""
 
     partitions: Partitions
+    #: Number of rows of each partition; private if the number of rows is private.
     sizes: tuple[int, ...]
+    #: The same table without rows.
     none: Records
+    #: The public part of all rows, in this process.
     public: PublicRecords
+    #: The target if it is public.
     target: np.ndarray | None = None
+    #: The name under which the partitions store the `Records` of their rows.
     name: str = ROWS
 
     #: None here: each partition leaves out its own null records.
@@ -405,19 +384,14 @@ class PartitionedRecords:
         return self.public.total_weight
 
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
-        """Build a query in each partition by a recipe; return a query of all rows.
-
-        Parameters are those of `Records.query`.
-        """
+        """Build a query in each partition, as `Records.query`; return that of all."""
 
         def cut(start: int, stop: int) -> dict[str, Any]:
-            return {
-                key: None if value is None else value[start:stop]
-                for key, value in per_row.items()
-            }
+            given = per_row.items()
+            return {key: v if v is None else v[start:stop] for key, v in given}
 
-        ends = [0, *itertools.accumulate(self.sizes)]
-        parts = list(itertools.starmap(cut, itertools.pairwise(ends)))
+        ends = np.append(0, np.cumsum(self.sizes)).tolist()
+        parts = [cut(*pair) for pair in itertools.pairwise(ends)]
         name = self.partitions.put(recipe, self.name, parts)
         planned = recipe(self.none, **cut(0, 0))
         return PartitionedQuery(self.partitions, name, planned, self.n_rows)
@@ -537,7 +511,7 @@ def on_records(
 def _check(
     reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
-    """Refuse options that Dask collections do not support, before any row is read."""
+    """Refuse what Dask collections do not support, before any row is read."""
     declared, model = reader.declaration, type(like).__name__
     if like._rows != "linear":
         raise TypeError(
@@ -623,6 +597,8 @@ def _read(
         in_partitions=True,
         _table=columns if mask.all() else _public_table(columns, mask),
     )
+    # A copy, because what `none` caches of a fit is not sent to workers.
+    none = Records(none.X, none.target, dataclasses.replace(none.public))
     return PartitionedRecords(partitions, sizes, none, public, public.target)
 
 

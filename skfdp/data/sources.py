@@ -229,27 +229,18 @@ class LargeTable:
     ``table[10:20]`` and ``table[[3, 5]]`` are arrays of some rows, ``table[:, mask]``
     is the table of some columns, ``table["age"]`` one column as an array, and
     ``table.drop("age")`` the table without it. Rows are read when they are needed.
-
-    Attributes
-    ----------
-    source : ArraySource or ArrowSource
-    names : tuple of str or None
-        Names of the columns.
-    dtype : dtype
-    width : int
-        Number of columns.
-    steps : tuple of callable
-        Functions that are applied to each block after reading, in order. They treat
-        each row separately.
-    rows : int64 ndarray of shape (n_rows,) or None
-        Increasing numbers of the selected rows of the source; None: every row.
     """
 
+    #: An `ArraySource`, `ArrowSource` or `CodedRows`.
     source: Any
+    #: Names of the columns.
     names: tuple[str, ...] | None
     dtype: np.dtype
+    #: Number of columns.
     width: int
+    #: Functions that are applied to each block after reading, to each row separately.
     steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
+    #: Increasing numbers of the selected rows of the source; None: every row.
     rows: np.ndarray | None = None
 
     ndim: ClassVar[int] = 2
@@ -337,21 +328,21 @@ class LargeTable:
         return dataclasses.replace(kept, names=names, width=len(places))
 
     def _column(self, name: str) -> np.ndarray:
-        self._check_name(name)
+        place = self._place(name)
         if not self.steps and hasattr(self.source, "column"):
             values = self.source.column(name)
             return values if self.rows is None else values[self.rows]
-        return in_memory(self._some_columns([self.names.index(name)]))[:, 0]
+        return in_memory(self._some_columns([place]))[:, 0]
 
     def drop(self, *names: str) -> LargeTable:
         """Return the table without some columns."""
-        for name in names:
-            self._check_name(name)
-        return self._some_columns([n not in names for n in self.names or ()])
+        left_out = [self._place(name) for name in names]
+        return self._some_columns(np.delete(np.arange(self.width), left_out))
 
-    def _check_name(self, name: str) -> None:
-        if self.names is None or name not in self.names:
+    def _place(self, name: str) -> int:
+        if name not in (self.names or ()):
             raise KeyError(f"there is no column {name!r}.")
+        return self.names.index(name)
 
     def chosen(self, rows: np.ndarray) -> LargeTable:
         """Return the table of some rows, given by a mask or by increasing numbers."""
