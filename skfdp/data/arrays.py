@@ -191,8 +191,10 @@ def check_arrays(
     # Refuse duplicate names, and types that hold no numbers. No value is read.
     if is_frame(X) and len(X.shape) == 2:
         check_names(X)
+        names = [repr(str(label)) for label in column_labels(X)]
+        kinds = [type_kind(raw_column(X, place)) for place in range(len(names))]
         for kind, (holds, remedy) in _NOT_NUMBERS.items():
-            if found := _columns_of_kind(X, kind):
+            if found := [names[j] for j, own in enumerate(kinds) if own == kind]:
                 raise ValueError(
                     f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
                     f"needed: {remedy.format(found[0])}."
@@ -230,12 +232,6 @@ def checked_target(y: Any, n_rows: int, model: str, any_target: bool) -> np.ndar
     if not any_target:
         _check_complete(found, y)
     return found
-
-
-def _columns_of_kind(X: Any, kind: str) -> list[str]:
-    """Return the names, in quotes, of the columns with this kind of values."""
-    labels = list(enumerate(column_labels(X)))
-    return [repr(str(n)) for j, n in labels if type_kind(raw_column(X, j)) == kind]
 
 
 def _listed(names: list[str]) -> str:
@@ -528,10 +524,7 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
     if any(map(is_missing, entries)) or (kind == "f" and np.isnan(y).any()):
         raise ValueError(_MISSING_LABELS)
     if kind == "f" and np.isinf(y).any():
-        raise ValueError(
-            "y contains infinity or a value too large for float64: replace such values "
-            "by a constant that is chosen without looking at the data."
-        )
+        raise ValueError(_INSTEAD["Input X contains infinity"].replace("Input X", "y"))
 
 
 def _canonical(X) -> csr_array:
@@ -589,9 +582,8 @@ def target_name(declared: str | None, y: Any) -> str | None:
         if is_dask(y) and not hasattr(type(y), "divisions"):
             return None
         columns = getattr(y, "columns", None)
-        found = getattr(y, "name", None)
-        if columns is not None and len(columns) == 1:
-            found = columns[0]
+        is_frame = columns is not None and len(columns) == 1
+        found = columns[0] if is_frame else getattr(y, "name", None)
         return (spelling(found) or None) if isinstance(found, str) else None
     if not isinstance(declared, str) or not spelling(declared):
         raise ValueError(

@@ -473,9 +473,7 @@ def large_table(X: Any) -> LargeTable | None:
     Memory maps and Arrow tables become a large table if they exceed the working memory.
     Arrow data sets always become a large table.
     """
-    if isinstance(X, LargeTable):
-        return X
-    large = False
+    large = isinstance(X, LargeTable)
     if isinstance(X, np.memmap):
         large = X.ndim == 2 and X.nbytes > working_memory()
     elif type(X).__module__.partition(".")[0] == "pyarrow":

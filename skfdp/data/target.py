@@ -627,12 +627,10 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
                 "clipped."
             )
         return -math.inf, math.inf
+    # Iterating over a frame or a mapping would give its labels or keys.
+    keyed = hasattr(bounds, "columns") or isinstance(bounds, dict)
     try:
-        # Iterating over a frame or a mapping would give its labels or keys.
-        low, high = map(
-            float,
-            None if hasattr(bounds, "columns") or isinstance(bounds, dict) else bounds,
-        )
+        low, high = map(float, None if keyed else bounds)
     except (TypeError, ValueError, OverflowError):
         low, high = math.nan, math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
