@@ -21,7 +21,6 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.data.arrays import is_dask
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import ArraySource, LargeTable
 from skfdp.data.validation import unmasked, without_traps
@@ -368,21 +367,6 @@ class PartitionedRecords:
     #: None here: each partition leaves out its own null records.
     is_null = None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; private under "add_or_remove_one"."""
-        return sum(self.sizes)
-
-    @property
-    def input_scaler(self) -> InputScaler:
-        """The input scaler of the rows."""
-        return self.public.input_scaler
-
-    @property
-    def total_weight(self) -> float:
-        """Total weight of the rows, as in `public`."""
-        return self.public.total_weight
-
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
         """Build a query in each partition, as `Records.query`; return that of all."""
 
@@ -394,7 +378,7 @@ class PartitionedRecords:
         parts = [cut(*pair) for pair in itertools.pairwise(ends)]
         name = self.partitions.put(recipe, self.name, parts)
         planned = recipe(self.none, **cut(0, 0))
-        return PartitionedQuery(self.partitions, name, planned, self.n_rows)
+        return PartitionedQuery(self.partitions, name, planned, sum(self.sizes))
 
     def of_public(self) -> PartitionedRecords:
         """Return the table of the public columns alone, with the same target."""
