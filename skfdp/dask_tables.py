@@ -158,7 +158,7 @@ class _Lost(str):
 
 
 def _tried(call: Callable, *arguments: Any) -> Any:
-    """Return the result of a call, or `_Lost`, which no cell of an error is in."""
+    """Return the result of a call, or `_Lost`, which holds no cell of an error."""
     try:
         return call(*arguments)
     except Exception as error:
@@ -260,10 +260,13 @@ class Partitions:
         self, numbers: Sequence[int], call: Callable, arguments: Sequence[tuple]
     ) -> dict[int, Any]:
         """Return the answers of some partitions, by their numbers."""
-        calls = {i: partial(self._partitions[i].answer, call) for i in numbers}
+
+        def ask(number: int) -> Any:  # of a lost partition even the attribute raises
+            return self._partitions[number].answer(call, *arguments[number])
+
         if self._client is None:
-            return {i: one(*arguments[i]) for i, one in calls.items()}
-        futures = {i: _tried(one, *arguments[i]) for i, one in calls.items()}
+            return {i: ask(i) for i in numbers}
+        futures = {i: _tried(ask, i) for i in numbers}
         return {
             i: one if isinstance(one, _Lost) else _tried(one.result)
             for i, one in futures.items()

@@ -252,7 +252,7 @@ class PublicRecords:
         input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.restored(self.mapped)
-        if isinstance(self._table, LargeTable):
+        if isinstance(self._table, LargeTable) and not self.in_partitions:
             check_whole(8 * math.prod(self.mapped.shape))
         rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
