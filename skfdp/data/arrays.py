@@ -216,8 +216,13 @@ def check_arrays(
             )
         X = _validated(estimator, X, reset, accept_sparse)
         X = _canonical(X) if issparse(X) else X
-    if enough:
-        _check_enough(estimator, X.shape[0], reset)
+    relation, n_rows = getattr(estimator, "neighboring_relation", None), X.shape[0]
+    hidden = reset and relation and not Relation.of(relation).counts_are_public
+    if enough and not hidden and n_rows < (2 if reset else 1):
+        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
+        raise ValueError(
+            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
+        )
     return X
 
 
@@ -548,18 +553,6 @@ def _canonical(X) -> csr_array:
         X = X.copy()
         X.sum_duplicates()
     return X
-
-
-def _check_enough(estimator, n_rows: int, reset: bool) -> None:
-    """Refuse tables with too few rows, if the number of rows is public."""
-    relation = getattr(estimator, "neighboring_relation", None)
-    if reset and relation and not Relation.of(relation).counts_are_public:
-        return
-    if n_rows < (2 if reset else 1):
-        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
-        raise ValueError(
-            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
-        )
 
 
 # Names of columns and targets, in plans and reports.

@@ -137,7 +137,7 @@ class InputScaler:
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
         out, sizes = rows, np.full(rows.shape[0], own.sum())
         chosen: Any = ... if own.all() else (slice(None), own)
-        if issparse(rows):
+        if sparse := issparse(rows):
             out, chosen = rows.data, own[rows.indices]
             sizes = np.bincount(row_of_entries(rows)[chosen], minlength=rows.shape[0])
         entries, bound = out[chosen], float(self.feature_bound)
@@ -153,11 +153,11 @@ class InputScaler:
             found, ends = np.empty(entries.size), np.append(0, np.cumsum(sizes))
             given = bound, self.normalize, unit_of_squares(own.sum())
             shorten(entries.ravel(), ends, *given, found)
-        if not issparse(rows) and own.all():
+        if not sparse and own.all():
             return found.reshape(rows.shape)
         out = out.copy()
         out[chosen] = found.reshape(entries.shape)
-        return _with_data(rows, out) if issparse(rows) else out
+        return _with_data(rows, out) if sparse else out
 
     @property
     def divisor_of_integers(self) -> float:
@@ -420,6 +420,31 @@ class LazyRows:
         shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
         return cls(lambda block: change(rows[block]), shape, on_disk)
 
+    @classmethod
+    def whole(
+        cls, public: PublicRows, input_scaler: InputScaler, integers: Any
+    ) -> LazyRows:
+        """Return rescaled rows: public columns, and private columns from integers.
+
+        `input_scaler` is the scaler of complete rows. `integers` are columns that were
+        scaled by their bounds. None: the floats of the table are read, which has no
+        public columns.
+        """
+        mask, table = public.mask, public.table
+
+        def read(block: slice | np.ndarray) -> np.ndarray:
+            if integers is None:
+                return input_scaler.mapped(table[block])
+            if mask.all():
+                return public[block]
+            rows = integers.floats(block)
+            if mask.any():
+                rows, private = np.empty((len(rows), len(mask))), rows
+                rows[:, mask], rows[:, ~mask] = public[block], private
+            return input_scaler.shorten(rows)
+
+        return cls(read, table.shape, public.on_disk)
+
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         return self.read(block)
 
@@ -430,31 +455,6 @@ class LazyRows:
             # `squared_norms` uses einsum, which does not warn of an overflow.
             found[block] = np.sqrt(squared_norms(self[block]))
         return found
-
-
-def whole_rows(
-    public: PublicRows, input_scaler: InputScaler, integers: Any
-) -> LazyRows:
-    """Return rescaled rows: public columns, and private columns from integers.
-
-    `input_scaler` is the scaler of complete rows. `integers` are columns that were
-    scaled by their bounds. None: the floats of the table are read, which has no public
-    columns.
-    """
-    mask, table = public.mask, public.table
-
-    def read(block: slice | np.ndarray) -> np.ndarray:
-        if integers is None:
-            return input_scaler.mapped(table[block])
-        if mask.all():
-            return public[block]
-        rows = integers.floats(block)
-        if mask.any():
-            rows, private = np.empty((len(rows), len(mask))), rows
-            rows[:, mask], rows[:, ~mask] = public[block], private
-        return input_scaler.shorten(rows)
-
-    return LazyRows(read, table.shape, public.on_disk)
 
 
 #: Quantised rows that are not centred; see `Records.integers`.

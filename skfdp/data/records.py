@@ -15,13 +15,7 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
-from skfdp.data.input_scaler import (
-    InputScaler,
-    Integers,
-    LazyRows,
-    PublicRows,
-    whole_rows,
-)
+from skfdp.data.input_scaler import InputScaler, Integers, LazyRows, PublicRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -291,7 +285,7 @@ class Records:
     def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
         if not issparse(self.X):
-            return whole_rows(self.public.mapped, self.input_scaler, self.integers)
+            return LazyRows.whole(self.public.mapped, self.input_scaler, self.integers)
         scaler, rows = self.input_scaler, self.input_scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
@@ -304,7 +298,7 @@ class Records:
     @property
     def floats(self) -> LazyRows:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        return whole_rows(self.public.mapped, self.input_scaler, None)
+        return LazyRows.whole(self.public.mapped, self.input_scaler, None)
 
     @functools.cached_property
     def integers(self) -> Integers | None:

@@ -158,12 +158,6 @@ def _in_words() -> Iterator[None]:
 # Large tables, which are read in blocks of rows and never as a whole.
 
 
-_TOO_LARGE = (
-    "this needs the whole of X in memory, but X is larger than sklearn.get_config()["
-    "'working_memory']: if X fits into memory, raise this limit by sklearn.set_config("
-    "working_memory=...), in MiB; otherwise use a step that reads X in blocks, as the "
-    "linear estimators do."
-)
 _FAILED = (
     "the table cannot be read because one of its files is missing, truncated, changed "
     "or damaged, or the disk fails: restore the file and fit again."
@@ -377,7 +371,12 @@ def in_memory(table: LargeTable) -> np.ndarray:
 def check_whole(n_bytes: int) -> None:
     """Raise MemoryError if a number of bytes exceeds the working memory."""
     if n_bytes > working_memory():
-        raise MemoryError(_TOO_LARGE)
+        raise MemoryError(
+            "this needs the whole of X in memory, but X is larger than "
+            "sklearn.get_config()['working_memory']: if X fits into memory, raise this "
+            "limit by sklearn.set_config(working_memory=...), in MiB; otherwise use a "
+            "step that reads X in blocks, as the linear estimators do."
+        )
 
 
 def whole_table(X: Any) -> Any:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler, PublicRows, moved_rows, whole_rows
+from skfdp.data.input_scaler import InputScaler, LazyRows, PublicRows, moved_rows
 from skfdp.data.sources import (
     ArraySource,
     LargeTable,
@@ -243,7 +243,7 @@ def test_what_is_made_of_rows_in_a_file_is_in_a_file():
     for on_disk in (True, False):
         source = LargeTable.of(ArraySource(array(), on_disk))
         public = PublicRows(source, mask, InputScaler())
-        whole = whole_rows(public, InputScaler(), None)
+        whole = LazyRows.whole(public, InputScaler(), None)
         for made in (public, whole, moved_rows(whole, np.zeros(D)), source[:, mask]):
             assert made.on_disk == on_disk
 

@@ -15,12 +15,12 @@ from skfdp.data import input_scaler as mapped
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import (
     InputScaler,
+    LazyRows,
     PublicRows,
     Rotation,
     moved_rows,
     resolve_bounds,
     rotated_width,
-    whole_rows,
 )
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import TargetMap
@@ -419,7 +419,7 @@ def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
     integers = GridRows.build(X[:, ~mask], None)
     integers.values[:] = 1 + np.arange(N)[:, None]
     rows = np.column_stack([X[:, mask], integers.values * GRID])
-    whole = whole_rows(public, input_scaler, integers)
+    whole = LazyRows.whole(public, input_scaler, integers)
     assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(rows))
     with pytest.raises(ValueError, match="read-only"):
         public[slice(0, 3)][0, 0] = 1.0
