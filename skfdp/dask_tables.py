@@ -1,73 +1,59 @@
 """Fit Dask collections, whose partitions stay on their workers.
 
 `on_records` converts a collection to the records of a fit. `Partitions` calls the
-partitions in this process, and `WorkerPartitions` on workers of `distributed`.
+partitions, which are in this process or on workers of `distributed`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
-import functools
 import hashlib
 import itertools
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skfdp.data.arrays import is_dask
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import chosen_rows
+from skfdp.data.sources import ArraySource, LargeTable
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import PoissonBatches, not_null
+from skfdp.privacy.checks import computed as computed_field
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 from skfdp.reader import Reader
 
 # Poisson batches of remote rows: each partition draws its own rows.
-#
-# Each pair of a step and a partition has its own key. So a repeated draw gives the same
-# rows, on any worker.
-
-
-# Number of random words in the master key, from which all other keys are derived.
-_KEY_WORDS = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class PartitionDraw:
-    """How a partition draws its rows of a batch: a secret 128-bit key, and the rate."""
-
-    key: int = dataclasses.field(repr=False)
-    rate: float
-
-    def members(self, n_rows: int) -> np.ndarray:
-        """Return the partition's rows in the batch: row numbers, int64, increasing."""
-        return PoissonBatches(generator_of(self.key), n_rows, self.rate).draw()
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
-    """One Poisson batch over all partitions, which draw their rows later.
+    """A Poisson batch of all partitions, or of one, which draws its rows later.
 
-    The master key `_key` is secret.
+    The key is secret.
     """
 
-    step: int
+    key: bytes = dataclasses.field(repr=False)
     rate: float
-    _key: bytes = dataclasses.field(repr=False)
 
-    def of(self, partition: int) -> PartitionDraw:
-        """Return how the partition with this number draws its rows."""
-        label = f"{self.step}/{partition}".encode()
-        found = hashlib.blake2b(label, key=self._key, digest_size=16).digest()
-        return PartitionDraw(int.from_bytes(found, "little"), self.rate)
+    def of(self, partition: int) -> PartitionBatch:
+        """Return the batch of the partition with this number."""
+        label = str(partition).encode()
+        own = hashlib.blake2b(label, key=self.key, digest_size=16).digest()
+        return PartitionBatch(own, self.rate)
+
+    def members(self, n_rows: int) -> np.ndarray:
+        """Return the rows of the batch: row numbers, int64, increasing."""
+        generator = generator_of(int.from_bytes(self.key, "little"))
+        return PoissonBatches(generator, n_rows, self.rate).draw()
 
 
 class PartitionBatches:
@@ -77,22 +63,20 @@ class PartitionBatches:
 
     Notes
     -----
-    **Guarantees.** Each pair of a step and a partition has its own key: a keyed hash of
-    their two numbers. The master key of the hash is drawn from the stream, and is not
-    sent to workers. So one key reveals nothing about the others, and the draws of
-    different steps and partitions are independent. Each partition draws its rows by
-    `PoissonBatches`. The union over the partitions is therefore a Poisson batch of all
-    rows.
+    **Guarantees.** Each batch has its own key of 256 bits from the stream, which is not
+    sent to workers. The 128-bit key of a partition is a keyed hash of its number. So
+    one key reveals nothing about the others, and the draws of different steps and
+    partitions are independent. A draw that is repeated gives the same rows, on any
+    worker. Each partition draws its rows by `PoissonBatches`. The union over the
+    partitions is therefore a Poisson batch of all rows.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):
-        self._key = random_words(generator, _KEY_WORDS).tobytes()
-        self._rate, self._step = rate, -1
+        self._generator, self._rate = generator, rate
 
     def draw(self) -> PartitionBatch:
         """Return the next batch."""
-        self._step += 1
-        return PartitionBatch(self._step, self._rate, self._key)
+        return PartitionBatch(random_words(self._generator, 4).tobytes(), self._rate)
 
 
 # Partitions, which store rows, and calls to all partitions.
@@ -123,17 +107,17 @@ class Partition:
     """
 
     def __init__(self, X: Any, y: Any = None):
-        self._kept: dict[str, Any] = {ROWS: (X, y)}
+        self._stored: dict[str, Any] = {ROWS: (X, y)}
 
-    def answer(self, verb: str, *arguments: Any) -> Any:
-        """Call the method `verb`, and return its result or its error; never raise.
+    def answer(self, call: Callable, *arguments: Any) -> Any:
+        """Return the result of ``call(stored, *arguments)``, or its error; never raise.
 
         The scheduler and the workers of a cluster would log a raised error with the
         arguments of the call.
         """
         try:
             with without_traps():
-                return getattr(self, verb)(*arguments)
+                return call(self._stored, *arguments)
         except (ValueError, TypeError) as error:
             # Errors of skfdp quote no datum; subclasses of other libraries may.
             if type(error) in (ValueError, TypeError):
@@ -142,105 +126,52 @@ class Partition:
             pass
         return RuntimeError(_WITHHELD)
 
-    def put(self, name: str, make: Callable, source: str, per_row: dict) -> None:
-        """Apply `make` to the object stored as `source`; store the result as `name`."""
-        self._kept[name] = make(self._kept[source], **per_row)
 
-    def ask(self, name: str, question: Callable) -> Any:
-        """Return the result of `question` for the object stored as `name`."""
-        return question(self._kept[name])
+# Calls of a partition, which must be picklable.
 
-    def total(
-        self,
-        name: str,
-        theta: np.ndarray | None,
-        draw: PartitionDraw | None,
-        unit: float,
-    ) -> np.ndarray:
-        """Return the exact sum of the query stored as `name`, over a batch or all rows.
 
-        `draw` draws the batch. If `draw` is None, the sum is over all rows. Null
-        records are left out, as in a table in memory.
-        """
-        query, is_null = self._kept[name], self._kept[ROWS].is_null
-        batch = None if draw is None else draw.members(query.n_rows)
-        return query.exact_sum(theta, not_null(batch, is_null, query.n_rows), unit)
+def _put(stored: dict, name: str, make: Callable, source: str, per_row: dict) -> None:
+    """Apply `make` to the object stored as `source`; store the result as `name`."""
+    stored[name] = make(stored[source], **per_row)
+
+
+def _ask(stored: dict, name: str, question: Callable) -> Any:
+    """Return the result of `question` for the object stored as `name`."""
+    return question(stored[name])
+
+
+def _total(
+    stored: dict,
+    name: str,
+    theta: np.ndarray | None,
+    batch: PartitionBatch | None,
+    unit: float,
+) -> np.ndarray:
+    """Return the exact sum of the query stored as `name`, without null records."""
+    query, is_null = stored[name], stored[ROWS].is_null
+    rows = None if batch is None else batch.members(query.n_rows)
+    return query.exact_sum(theta, not_null(rows, is_null, query.n_rows), unit)
+
+
+class _Lost(str):
+    """The type of an error: of a partition that did not answer, or of its graph."""
+
+
+def _tried(call: Callable, *arguments: Any) -> Any:
+    """Return the result of a call, or `_Lost`, which holds no cell of an error."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        return _Lost(type(error).__name__)
 
 
 class Partitions:
-    """The partitions of a Dask collection, called in this process.
+    """The partitions of a Dask collection, in this process or on workers.
 
-    `parts` has the rows ``(X, y)`` of each partition.
-    """
-
-    def __init__(self, parts: Sequence[tuple[Any, Any]]):
-        self._partitions: list[Any] = [Partition(*part) for part in parts]
-        self._names = itertools.count(1)
-
-    def __len__(self) -> int:
-        return len(self._partitions)
-
-    def put(
-        self,
-        make: Callable,
-        source: str = ROWS,
-        per_row: Sequence[dict] | None = None,
-        name: str | None = None,
-    ) -> str:
-        """Apply a function to a stored object of every partition, and store the result.
-
-        `make` must be picklable. `per_row` holds further arguments for each partition.
-        The name of the stored result is returned. Without `name`, a new one is made.
-        """
-        name = f"made {next(self._names)}" if name is None else name
-        given = [{}] * len(self) if per_row is None else per_row
-        self._answers("put", [(name, make, source, one) for one in given])
-        return name
-
-    def ask(self, name: str, question: Callable) -> list[Any]:
-        """Return the result of `question` for each partition, in the order of rows.
-
-        `question` is a function of the object that each partition stores as `name`.
-        """
-        return self._answers("ask", [(name, question)] * len(self))
-
-    def total(
-        self,
-        name: str,
-        theta: np.ndarray | None,
-        batch: PartitionBatch | None,
-        unit: float,
-    ) -> np.ndarray:
-        """Return the exact int64 sum of a stored query over all partitions.
-
-        A `batch` of None means every row.
-        """
-        draws = [None if batch is None else batch.of(i) for i in range(len(self))]
-        found = self._answers("total", [(name, theta, one, unit) for one in draws])
-        return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
-
-    def close(self) -> None:
-        """Free the memory of all partitions."""
-        self._partitions = []
-
-    def _answers(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        """Return the answers of all partitions, or raise the error of one."""
-        found = self._called(verb, arguments)
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-        return found
-
-    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        pairs = zip(self._partitions, arguments, strict=True)
-        return [partition.answer(verb, *given) for partition, given in pairs]
-
-
-class WorkerPartitions(Partitions):
-    """Partitions on workers of `distributed`; lost partitions are created again.
-
-    Each partition is an actor, which this process calls directly. So the tasks, their
-    names, and the logs of the scheduler reveal only that the actor exists.
+    `parts` has the rows ``(X, y)`` of each partition, as delayed objects, and `client`
+    is a client of `distributed`. With a client each partition is an actor, which this
+    process calls directly. So the tasks, their names, and the logs of the scheduler
+    reveal only that the actor exists.
 
     Notes
     -----
@@ -250,115 +181,128 @@ class WorkerPartitions(Partitions):
     arguments. The answer is the same, and is used once.
     """
 
-    def __init__(self, client: Any, parts: Sequence[tuple[Any, Any]]):
-        super().__init__([])
-        self._client, self._parts = client, list(parts)
+    def __init__(self, parts: Sequence[tuple[Any, Any]], client: Any = None):
+        self._parts, self._client = parts, client
         self._futures: list[Any] = []
-        self._put: list[Sequence[tuple]] = []
-        self._partitions = self._made(range(len(parts)))
+        self._puts: list[list[tuple]] = []
+        self._names = itertools.count(1)
+        if client is None:
+            (rows,) = computed(parts)
+            self._partitions = dict(enumerate(itertools.starmap(Partition, rows)))
+        else:
+            self._partitions = {}
+            self._create(range(len(parts)))
 
-    def _made(self, numbers: Sequence[int]) -> list[Any]:
-        """Create the actors of some partitions on workers, and return the actors."""
-        futures = []
-        for number in numbers:
-            name = f"skfdp-partition-{uuid.uuid4()}"
-            parts = [part for part in self._parts[number] if part is not None]
-            rows = self._client.compute(parts)
-            futures.append(
-                self._client.submit(Partition, *rows, key=name, pure=False, actor=True)
-            )
-        self._futures += futures
-        try:
-            return [future.result() for future in futures]
-        except Exception:  # from the user's graph; its message may quote a cell
-            pass
-        raise RuntimeError(_NOT_COMPUTED)
+    def put(
+        self,
+        make: Callable,
+        source: str = ROWS,
+        per_row: Sequence[dict] | None = None,
+        name: str | None = None,
+    ) -> str:
+        """Apply `make` to a stored object of every partition; return the result's name.
 
-    def _called(self, verb: str, arguments: Sequence[tuple]) -> list[Any]:
-        if verb == "put":
-            self._put.append(arguments)
-        before = self._put[:-1] if verb == "put" else self._put
-        found: dict[int, Any] = {}
-        for _ in range(_ATTEMPTS):
-            left = [i for i in range(len(self)) if i not in found]
-            answers, lost = self._asked(left, verb, arguments)
-            found |= answers
-            if not lost:
-                return [found[i] for i in range(len(self))]
-            self._restore(list(lost), before)
-        kind = type(next(iter(lost.values()))).__name__
-        raise RuntimeError(
-            f"{len(lost)} partition(s) could not be reached on any worker ({kind}), in "
-            f"{_ATTEMPTS} attempts: see the logs of the workers; the charge for this "
-            "fit stays."
-        )
-
-    def _asked(
-        self, numbers: Sequence[int], verb: str, arguments: Sequence[tuple]
-    ) -> tuple[dict[int, Any], dict[int, Exception]]:
-        """Return the answers of some partitions, and the errors of lost partitions.
-
-        The keys of both dicts are numbers of partitions. A partition never raises an
-        error, so an error means that the partition is lost.
+        `make` must be picklable. `per_row` holds further arguments for each partition.
         """
-        futures, found, lost = {}, {}, {}
-        for i in numbers:
-            try:
-                futures[i] = self._partitions[i].answer(verb, *arguments[i])
-            except Exception as error:
-                lost[i] = error
-        for i, future in futures.items():
-            try:
-                found[i] = future.result()
-            except Exception as error:
-                lost[i] = error
-        return found, lost
+        name = f"made {next(self._names)}" if name is None else name
+        given = [{}] * len(self._parts) if per_row is None else per_row
+        arguments = [(name, make, source, one) for one in given]
+        self._answers(_put, arguments)
+        self._puts.append(arguments)
+        return name
 
-    def _restore(self, numbers: Sequence[int], put: Sequence[Sequence[tuple]]) -> None:
-        """Create lost partitions again, and repeat their `put` calls."""
-        for i, partition in zip(numbers, self._made(numbers), strict=True):
-            self._partitions[i] = partition
-        for arguments in put:
-            if self._asked(numbers, "put", arguments)[1]:
-                return  # lost again, which the next attempt will detect
+    def ask(self, name: str, question: Callable) -> list[Any]:
+        """Return the result of `question` for each partition, in the order of rows."""
+        return self._answers(_ask, [(name, question)] * len(self._parts))
+
+    def total(
+        self,
+        name: str,
+        theta: np.ndarray | None,
+        batch: PartitionBatch | None,
+        unit: float,
+    ) -> np.ndarray:
+        """Return the exact int64 sum of a stored query, over a batch or every row."""
+        own = [batch and batch.of(number) for number in range(len(self._parts))]
+        found = self._answers(_total, [(name, theta, one, unit) for one in own])
+        return np.sum(found, axis=0, dtype=np.int64)  # integers: exact in any order
 
     def close(self) -> None:
-        """Free the memory of all partitions on the workers."""
-        super().close()
-        # Dropping references is not enough, because actors are in reference cycles.
-        self._client.cancel(self._futures)
-        self._futures, self._parts, self._put = [], [], []
+        """Free the memory of all partitions."""
+        self._partitions, self._parts, self._puts = {}, [], []
+        if self._client is not None:
+            # Dropping references is not enough: actors are in reference cycles.
+            self._client.cancel(self._futures)
+
+    def _answers(self, call: Callable, arguments: Sequence[tuple]) -> list[Any]:
+        """Return the answers of all partitions, or raise the error of one."""
+        found: dict[int, Any] = {}
+        left = list(range(len(arguments)))
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._create(left)
+            found |= self._asked(left, call, arguments)
+            left = [number for number in left if isinstance(found[number], _Lost)]
+            if not left:
+                break
+        else:
+            raise RuntimeError(
+                f"{len(left)} partition(s) could not be reached on any worker "
+                f"({found[left[0]]}), in {_ATTEMPTS} attempts: see the logs of the "
+                "workers; the charge for this fit stays."
+            )
+        for error in found.values():
+            if isinstance(error, Exception):
+                raise error
+        return [found[number] for number in range(len(arguments))]
+
+    def _asked(
+        self, numbers: Sequence[int], call: Callable, arguments: Sequence[tuple]
+    ) -> dict[int, Any]:
+        """Return the answers of some partitions, by their numbers."""
+
+        def ask(number: int) -> Any:  # of a lost partition even the attribute raises
+            return self._partitions[number].answer(call, *arguments[number])
+
+        if self._client is None:
+            return {i: ask(i) for i in numbers}
+        futures = {i: _tried(ask, i) for i in numbers}
+        return {
+            i: one if isinstance(one, _Lost) else _tried(one.result)
+            for i, one in futures.items()
+        }
+
+    def _create(self, numbers: Sequence[int]) -> None:
+        """Create some partitions on workers, and repeat the `put` calls."""
+        for number in numbers:
+            parts = [part for part in self._parts[number] if part is not None]
+            rows, name = self._client.compute(parts), f"skfdp-partition-{uuid.uuid4()}"
+            self._partitions[number] = self._client.submit(
+                Partition, *rows, key=name, pure=False, actor=True
+            )
+            self._futures.append(self._partitions[number])
+        for number in numbers:
+            self._partitions[number] = _withheld(self._partitions[number].result)
+        for arguments in self._puts:
+            self._asked(numbers, _put, arguments)  # the next call finds lost ones
 
 
 # Records, tables and queries over partitions.
 
 
-class PublicTable:
-    """Table with the public columns, and zeros in place of private columns.
+def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
+    """Return the table with these public columns, and zeros in private columns.
 
-    Zeros are added only to requested rows. `columns` holds the public columns, and
-    `mask` is their mask among all columns.
+    The zeros take no memory: they are added to the rows that are read.
     """
 
-    def __init__(self, columns: np.ndarray, mask: np.ndarray):
-        self._columns, self._mask = columns, mask
-        self.shape = len(columns), len(mask)
-        self.dtype, self.ndim = columns.dtype, 2
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        """Return rows; for ``table[:, mask]`` return the public columns."""
-        if isinstance(index, tuple):
-            rows, columns = index
-            if not np.array_equal(columns, self._mask):
-                raise KeyError("only the public columns are available.")
-            return self._columns[rows]
-        chosen = self._columns[index]
-        rows = np.zeros((len(chosen), len(self._mask)), dtype=self.dtype)
-        rows[:, self._mask] = chosen
+    def whole(block: np.ndarray) -> np.ndarray:
+        rows = np.zeros((len(block), len(mask)), dtype=block.dtype)
+        rows[:, mask] = block
         return rows
+
+    table = LargeTable.of(ArraySource(columns, on_disk=False)).after(whole)
+    return dataclasses.replace(table, width=len(mask))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,26 +325,19 @@ class PartitionedQuery:
     planned: Query
     n_rows: int
 
+    shape: tuple[int, ...] = computed_field()
+    #: L2 bound on the contribution of a record.
+    clip_norm: float = computed_field()
+    sensitivity: Callable[[Relation], float] = computed_field()
+    #: Returns the grid unit of the sum, given the standard deviation of the noise.
+    unit: Callable[[float], float] = computed_field()
+
     #: Class that draws batches of this query; see `skfdp.mechanisms.release`.
     sampler = PartitionBatches
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the sum."""
-        return self.planned.shape
-
-    @property
-    def clip_norm(self) -> float:
-        """L2 bound on the contribution of a record."""
-        return self.planned.clip_norm
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Return the L2 sensitivity of the sum."""
-        return self.planned.sensitivity(relation)
-
-    def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum."""
-        return self.planned.unit(noise_std)
+    def __post_init__(self):
+        of_plan = "shape", "clip_norm", "sensitivity", "unit"
+        vars(self).update({name: getattr(self.planned, name) for name in of_plan})
 
     def exact_sum(
         self, theta: np.ndarray | None, batch: PartitionBatch | None, unit: float
@@ -416,90 +353,54 @@ class PartitionedQuery:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedRecords:
-    """A validated table in partitions, with the interface of `Records`.
-
-    The rows stay in the partitions.
-
-    Attributes
-    ----------
-    partitions : Partitions
-        The partitions, which store the `Records` of their rows under `name`.
-    sizes : tuple of int
-        Number of rows of each partition; private if the number of rows is private.
-    none : Records
-        The same table without rows.
-    public : PublicRecords
-        The public part of all rows, in this process.
-    target : ndarray of shape (n_rows,) or None
-        The target if it is public.
-    """
+    """A validated table in partitions, with the interface of `Records`."""
 
     partitions: Partitions
+    #: Number of rows of each partition; private if the number of rows is private.
     sizes: tuple[int, ...]
+    #: The same table without rows.
     none: Records
+    #: The public part of all rows, in this process.
     public: PublicRecords
+    #: The target if it is public.
     target: np.ndarray | None = None
+    #: The name under which the partitions store the `Records` of their rows.
     name: str = ROWS
 
     #: None here: each partition leaves out its own null records.
     is_null = None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; private under "add_or_remove_one"."""
-        return sum(self.sizes)
-
-    @property
-    def input_scaler(self) -> InputScaler:
-        """The input scaler of the rows."""
-        return self.public.input_scaler
-
-    @property
-    def total_weight(self) -> float:
-        """Total weight of the rows, as in `public`."""
-        return self.public.total_weight
-
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
-        """Build a query in each partition by a recipe; return a query of all rows.
-
-        Parameters are those of `Records.query`.
-        """
+        """Build a query in each partition, as `Records.query`; return that of all."""
 
         def cut(start: int, stop: int) -> dict[str, Any]:
-            return {
-                key: None if value is None else value[start:stop]
-                for key, value in per_row.items()
-            }
+            given = per_row.items()
+            return {key: v if v is None else v[start:stop] for key, v in given}
 
-        ends = [0, *itertools.accumulate(self.sizes)]
-        parts = list(itertools.starmap(cut, itertools.pairwise(ends)))
+        ends = np.append(0, np.cumsum(self.sizes)).tolist()
+        parts = [cut(*pair) for pair in itertools.pairwise(ends)]
         name = self.partitions.put(recipe, self.name, parts)
         planned = recipe(self.none, **cut(0, 0))
-        return PartitionedQuery(self.partitions, name, planned, self.n_rows)
+        return PartitionedQuery(self.partitions, name, planned, sum(self.sizes))
 
     def of_public(self) -> PartitionedRecords:
         """Return the table of the public columns alone, with the same target."""
-        return dataclasses.replace(
-            self,
-            name=self.partitions.put(Records.of_public, self.name),
-            none=self.none.of_public(),
-            public=self.public.of_public(),
-        )
+        return self._made(Records.of_public, public=self.public.of_public())
 
     def with_target(
         self, change: Callable[[np.ndarray], np.ndarray]
     ) -> PartitionedRecords:
         """Return the same table with a function applied to the target."""
-        make = functools.partial(Records.with_target, change=change)
-        return dataclasses.replace(
-            self,
-            name=self.partitions.put(make, self.name),
-            none=self.none.with_target(change),
-            target=None if self.target is None else change(self.target),
-        )
+        target = None if self.target is None else change(self.target)
+        return self._made(partial(Records.with_target, change=change), target=target)
+
+    def _made(self, make: Callable, **changes: Any) -> PartitionedRecords:
+        """Return the table that `make` makes of the records of each partition."""
+        name = self.partitions.put(make, self.name)
+        return dataclasses.replace(self, name=name, none=make(self.none), **changes)
 
 
-# Partitions of Dask arrays and frames, and made-up rows of the same types.
+# Partitions of Dask arrays and frames, and tables of the same types.
 
 
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
@@ -507,17 +408,11 @@ def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
-    if not is_dask(y):
-        kind = type(y).__name__
-        raise ValueError(
-            f"y of type {kind} must be a Dask collection, like X: pass a Dask "
-            "array or Series with the partitions of X."
-        )
-    targets = _delayed(y)
+    targets = _delayed(y) if is_dask(y) else []
     if len(targets) != len(rows):
         raise ValueError(
-            f"y has {len(targets)} partition(s), but X has {len(rows)}: pass y with "
-            "the partitions of X."
+            f"y of type {type(y).__name__} must be a Dask collection of {len(rows)} "
+            f"partition(s), but has {len(targets)}: pass y with the partitions of X."
         )
     return list(zip(rows, targets, strict=True))
 
@@ -529,16 +424,16 @@ def _delayed(collection: Any) -> list[Any]:
     return found.ravel().tolist() if isinstance(found, np.ndarray) else list(found)
 
 
-def _sample_of(collection: Any) -> Any:
-    """Return two made-up rows with the names and types of a collection."""
+def _no_rows_of(collection: Any) -> Any:
+    """Return a table without rows, with the names and types of a collection."""
     if issparse(collection._meta):
         raise TypeError(
             "X has sparse rows, but partitions must be dense: pass "
             "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory."
         )
     if hasattr(collection, "rechunk"):
-        return np.zeros((2, *collection.shape[1:]), dtype=collection.dtype)
-    return collection._meta_nonempty
+        return np.zeros((0, *collection.shape[1:]), dtype=collection.dtype)
+    return collection._meta
 
 
 def computed(*tables: Any) -> tuple[Any, ...]:
@@ -548,31 +443,28 @@ def computed(*tables: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    try:
-        return dask.compute(*tables)
-    except Exception:
-        pass
-    # Raise outside the handler, because the context of an error may quote a value.
-    raise RuntimeError(_NOT_COMPUTED)
+    return _withheld(dask.compute, *tables)
+
+
+def _withheld(call: Callable, *arguments: Any) -> Any:
+    """Return the result of a computation, or raise an error that says nothing of it."""
+    found = _tried(call, *arguments)
+    if isinstance(found, _Lost):
+        raise RuntimeError(_NOT_COMPUTED)
+    return found
 
 
 def _current_client() -> Any:
     """Return the current client of `distributed`, or None if there is none."""
-    if "distributed" not in sys.modules:
-        return None
-    from distributed import default_client
+    if "distributed" in sys.modules:
+        from distributed import default_client
 
-    try:
-        return default_client()
-    except ValueError:
-        return None
+        with contextlib.suppress(ValueError):
+            return default_client()
+    return None
 
 
 # From a collection to records.
-
-
-# Parameters that are not sent to workers.
-_STAYS = ("ledger", "random_state", "public_features", "public_model")
 
 
 def on_records(
@@ -596,11 +488,7 @@ def on_records(
     partitions.
     """
     _check(reader, like, y, planning, of_rows)
-    client, parts = _current_client(), _parts_of(X, y)
-    if client is None:
-        partitions = Partitions(*computed(parts))
-    else:
-        partitions = WorkerPartitions(client, parts)
+    partitions = Partitions(_parts_of(X, y), _current_client())
     try:
         return use(_read(reader, like, partitions, X, y, planning))
     finally:
@@ -610,7 +498,7 @@ def on_records(
 def _check(
     reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
 ) -> None:
-    """Refuse options that Dask collections do not support, before any row is read."""
+    """Refuse what Dask collections do not support, before any row is read."""
     declared, model = reader.declaration, type(like).__name__
     if like._rows != "linear":
         raise TypeError(
@@ -620,30 +508,27 @@ def _check(
     given = [key for key, value in of_rows.items() if value is not None]
     if declared.schema is not None and declared.schema.group is not None:
         given.append(f"group={declared.schema.group!r} of a schema")
-    if given:
-        raise ValueError(
-            f"{' and '.join(given)} cannot be combined with a Dask collection: pass a "
-            "table in memory, or fit without groups and weights."
-        )
-    if not declared.is_private:
-        raise ValueError(
-            "epsilon=inf cannot be fitted to a Dask collection: use scikit-learn or "
-            "dask-ml, or a finite epsilon."
-        )
-    if declared.releases_bounds:
-        raise ValueError(
-            "bounds='private' cannot be used with a Dask collection: declare bounds, "
-            "or use private_bounds on some of the rows in memory."
-        )
-    if y is None and not (planning and not declared.public_target):
+    has_classes = declared.classes is not None or declared.public_target
+    for what, remedy in {
+        " and ".join(given): "pass a table in memory, or fit without it",
+        "epsilon=inf" * (not declared.is_private): (
+            "use scikit-learn or dask-ml, or a finite epsilon"
+        ),
+        "bounds='private'" * declared.releases_bounds: (
+            "declare bounds, or use private_bounds on some of the rows in memory"
+        ),
+        "classes=None" * (not has_classes): (
+            "declare `classes`, because private labels stay on the workers"
+        ),
+    }.items():
+        if what:
+            raise ValueError(
+                f"{what} cannot be combined with a Dask collection: {remedy}."
+            )
+    if y is None and (declared.public_target or not planning):
         raise ValueError(
             f"{model} requires y to be passed: give a Dask array or Series with the "
             "partitions of X."
-        )
-    if declared.classes is None and not declared.public_target:
-        raise ValueError(
-            "classes=None cannot be used with a Dask collection, whose private labels "
-            "stay on the workers: declare `classes`."
         )
 
 
@@ -657,87 +542,51 @@ def _read(
 ) -> PartitionedRecords:
     """Convert the rows of each partition to records, and return the whole table.
 
-    The reader first converts two made-up rows. These rows are then removed, and the
-    remaining public facts are sent to the partitions, which convert their own rows.
+    The reader first converts a table without rows. Its public facts are sent to the
+    partitions, which convert their own rows.
     """
-    declared = reader.declaration
+    declared, labels = reader.declaration, None
     sizes, targets = zip(*partitions.ask(ROWS, _sizes), strict=True)
+    n_rows = sum(sizes)
     if y is not None and targets != sizes:
         raise ValueError(
             "y and X have partitions of different numbers of rows: pass y with the "
             "partitions of X, as y.rechunk(X.chunks[0]) of arrays."
         )
-    labels = None
     if declared.public_target:
-        labels = np.concatenate(partitions.ask(ROWS, _target))
-        labels = declared.read_target(labels)
-    elif y is not None:  # refuse the type of y, as for a table in memory
-        target = declared.read_target(_sample_of(y))
-        target = reader.checked_target(like, target, len(target))
-        reader.target(like, target, len(target))
-    n_rows = sum(sizes)
-    if labels is not None:
+        labels = declared.read_target(np.concatenate(partitions.ask(ROWS, _target)))
         labels = reader.checked_target(like, labels, n_rows)
-    sample = _sample_of(table)
-    known = reader.read(like, sample, labels, planning=True, whole=n_rows)
-    # Drop the sample rows: `none` is the table without rows.
-    # A large table stays one, because its class decides how its rows are stored.
-    encoding, X = known.public.encoding, chosen_rows(known.X, slice(0))
-    if encoding is not None:
-        encoding = dataclasses.replace(encoding, encoded=encoding.encoded[:0])
-    reader = known.public.reader
-    public = dataclasses.replace(
-        known.public,
-        target=None if known.public.target is None else known.public.target[:0],
-        labels=None if known.public.labels is None else known.public.labels[:0],
-        encoding=encoding,
-        reader=None,
-        _table=X,
-    )
-    target = None if known.target is None else known.target[:0]
-    sent = Records(X, target, public)
-    make = functools.partial(
+    elif y is not None:  # refuse the type of y, as for a table in memory
+        target = declared.read_target(_no_rows_of(y))
+        reader.target(like, reader.checked_target(like, target, 0), 0)
+    known = reader.read(like, _no_rows_of(table), labels, planning=True, whole=n_rows)
+    public, reader, encoding = known.public, known.public.reader, known.public.encoding
+    facts = {"target": public.target, "labels": public.labels}
+    facts = {name: own if own is None else own[:0] for name, own in facts.items()}
+    none = dataclasses.replace(public, **facts, reader=None)
+    none = Records(known.X, known.target[:0], none)
+    own = type(like)()  # workers need the columns, and no parameter of the estimator
+    vars(own).update(reader.columns)
+    make = partial(
         _records_of_partition,
         reader=reader.sent(public.classes),
-        like=_sent(like),
-        none=sent,
+        like=own,
+        none=none,
         planning=planning,
     )
     partitions.put(make, ROWS, name=ROWS)
-    none = Records(X, target, dataclasses.replace(public))
-    public = _with_rows(known.public, partitions, n_rows)
-    return PartitionedRecords(partitions, sizes, none, public, public.target)
-
-
-def _with_rows(
-    public: PublicRecords, partitions: Partitions, n_rows: int
-) -> PublicRecords:
-    """Return the public part of the table, with the public columns of all rows."""
-    mask, encoding = public.mask, public.encoding
-    columns = np.empty((n_rows, 0))
-    if mask.any():
-        columns = np.concatenate(partitions.ask(ROWS, _public_columns))
-    if encoding is not None:
-        encoded = np.empty((n_rows, 0))
-        if encoding.public_encoded.any():
-            encoded = np.concatenate(partitions.ask(ROWS, _public_encoded))
-        encoding = dataclasses.replace(encoding, encoded=encoded)
-    table = columns if mask.all() else PublicTable(columns, mask)
-    return dataclasses.replace(
-        public, encoding=encoding, in_partitions=True, _table=table
+    found = zip(*partitions.ask(ROWS, _public_rows), strict=True)
+    columns, encoded = map(np.concatenate, found)
+    mask = public.mask
+    public = dataclasses.replace(
+        public,
+        encoding=encoding and dataclasses.replace(encoding, encoded=encoded),
+        in_partitions=True,
+        _table=columns if mask.all() else _public_table(columns, mask),
     )
-
-
-def _sent(like: Any) -> Any:
-    """Return a copy of the estimator for workers, without ledger, seed, callbacks."""
-    own = copy.copy(like)
-    for name in [name for name in vars(own) if "callback" in name]:
-        delattr(own, name)
-    for name in _STAYS:
-        if hasattr(own, name):
-            vars(own)[name] = None
-    own.solver = "auto"
-    return own
+    # A copy, because what `none` caches of a fit is not sent to workers.
+    none = Records(none.X, none.target, dataclasses.replace(none.public))
+    return PartitionedRecords(partitions, sizes, none, public, public.target)
 
 
 def _records_of_partition(
@@ -761,9 +610,11 @@ def _target(raw: tuple[Any, Any]) -> np.ndarray:
     return np.asarray(unmasked(raw[1], as_objects=True))
 
 
-def _public_columns(records: Records) -> np.ndarray:
-    return np.asarray(records.X[:, records.public.mask])
-
-
-def _public_encoded(records: Records) -> np.ndarray:
-    return records.public.encoding.whole
+def _public_rows(records: Records) -> tuple[np.ndarray, np.ndarray]:
+    """Return the public columns, and the public columns before smoothing."""
+    public, nothing = records.public, np.empty((records.n_rows, 0))
+    encoded = public.encoding is not None and public.encoding.public_encoded.any()
+    return (
+        np.asarray(records.X[:, public.mask]) if public.mask.any() else nothing,
+        public.encoding.whole if encoded else nothing,
+    )

@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_array
 
 from skfdp.data._basis import Block
-from skfdp.data.arrays import DAY, PARTS, objects
+from skfdp.data.cells import DAY, PARTS, objects
 from skfdp.data.column_types import number_form, pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number, text_of
 from skfdp.schema import TableSchema

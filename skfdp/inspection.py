@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import MISSING, OTHER, Block
-from skfdp.data.arrays import objects
+from skfdp.data.cells import objects
 from skfdp.data.validation import check_number
 from skfdp.export import QUANTILE, names
 from skfdp.privacy.accounting import is_listed

@@ -23,14 +23,12 @@ from skfdp.data.arrays import (
     column_names,
     declared_numbers,
     either,
-    exact,
     is_dask,
     numeric_target,
-    objects,
     readable,
     target_name,
-    type_kind,
 )
+from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
@@ -49,9 +47,10 @@ from skfdp.data.target import (
     resolve_class_weight,
 )
 from skfdp.data.units import (
-    RowsOfUnits,
     check_named,
+    kept_rows,
     noise_of_sums,
+    units_of,
     without_column,
     without_group_column,
 )
@@ -289,8 +288,8 @@ class Reader:
         and so does a private target, unless its labels must be read from y.
         `sample_weight` and `groups` are public. `like` is a copy of the estimator, in
         which scikit-learn stores the names of columns. `whole` is the number of rows of
-        the whole table if X is a sample of its rows; then y is the checked public
-        target of all.
+        the whole table if X has none of them; then y is the checked public target of
+        all.
         """
         declared, schema = self.declaration, self.declaration.schema
         given = X, y, sample_weight, groups
@@ -311,20 +310,18 @@ class Reader:
             encoder.sparse_output = wide and like._omits_zeros
             mask = np.isin(schema.features, declared.public_features or [])
             X = encoder.coded(X, ~mask if declared.is_private else ())
-        X = self.checked(like, X)
+        X = self.checked(like, X, enough=whole is None)
         # A user's public loss, and the release of bounds, cannot read blocks.
         if like._rows == "raw" or callable(declared.parameters["public_loss"]):
             X = whole_table(X)
         if whole is None:
             y = self.checked_target(like, y, X.shape[0], planning)
-        most, given = declared.max_rows_per_group, None
+        most, of_rows = declared.max_rows_per_group, None
         relation = Relation.of(declared.parameters["neighboring_relation"])
-        if sample_weight is not None or groups is not None or most is not None:
-            given = RowsOfUnits.checked(
-                sample_weight, groups, X.shape[0], relation, most
-            )
-        if given is not None:  # rows that are left out are not read later
-            X, y = chosen_rows(X, given.rows), None if y is None else y[given.rows]
+        if sample_weight is not None or groups is not None:
+            given = sample_weight, groups, X.shape[0], relation, most
+            rows, *of_rows = kept_rows(*given)  # others are not read later
+            X, y = chosen_rows(X, rows), None if y is None else y[rows]
         named = like if encoder is None else encoder
         n_features = named.n_features_in_
         names = getattr(named, "feature_names_in_", None)
@@ -354,9 +351,9 @@ class Reader:
         units, n_outputs = None, len(facts.get("classes", ()))
         n_outputs = 1 if n_outputs <= 2 else n_outputs
         epsilon, delta = declared.parameters["epsilon"], declared.parameters["delta"]
-        if given is not None:
+        if of_rows is not None:
             noise = noise_of_sums(epsilon, delta, relation, X.shape[1] * n_outputs)
-            units = given.units(noise)
+            units = units_of(*of_rows, noise)
         n = X.shape[0] if whole is None else whole
         n = n if units is None else units.n_units
         n = public_count(n, declared.n_records, epsilon, delta)

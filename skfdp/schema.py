@@ -32,11 +32,9 @@ from skfdp.data.arrays import (
     check_names,
     check_table,
     column_labels,
-    exact,
-    objects,
     raw_column,
-    type_kind,
 )
+from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.column_types import (
     TYPES,
     Boolean,

@@ -18,7 +18,7 @@ from skfdp.cli import output
 from skfdp.cli.fit import counts
 from skfdp.cli.output import CommandError, check_writable, refusing, say, stage, writing
 from skfdp.cli.results import load, print_table, reading, scores
-from skfdp.data.arrays import exact
+from skfdp.data.cells import exact
 from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
 from skfdp.privacy.report_text import epsilon_text

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from skfdp.data.arrays import objects, places_of, read_as
+from skfdp.data.cells import objects, places_of, read_as
 from skfdp.data.target import Spelling
 
 # Blocks of encoded columns: one for each declared column, or for each part of a date.

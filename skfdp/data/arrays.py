@@ -1,12 +1,4 @@
-"""Read the cells of users' tables, and check whole tables.
-
-One private value can decide the type of its column: a missing value turns integers into
-floats, a misspelt number turns all numbers into text. Every value is therefore read
-independently of the others, whatever the type of the column. `skfdp.data.target`
-decides which values are the same category. Durations become days, times of day become
-hours, and a period becomes its first moment. No value of a cell raises an error, and no
-error quotes a datum.
-"""
+"""Check whole tables and targets of users; errors quote no datum."""
 
 from __future__ import annotations
 
@@ -14,220 +6,20 @@ import contextlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from skfdp.data.cells import as_array, exact, is_numeric, is_odd, numbers, type_kind
 from skfdp.data.grid import row_blocks
-from skfdp.data.sources import LargeTable, arrow_texts, check_room, large_table
-from skfdp.data.target import (
-    MISSING_CELL,
-    NOWHEN,
-    UNDECLARED,
-    Spelling,
-    each,
-    microseconds,
-    moment,
-    number,
-    real,
-)
+from skfdp.data.sources import LargeTable, check_room, large_table
+from skfdp.data.target import real
 from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
-
-DAY = 86_400_000_000  # microseconds
-#: For each cyclic part of a date: its numpy unit, its period, and its value at the
-#: start of 1970, from which numpy counts.
-PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
-# Range in which libraries can compute the local time of every time zone.
-_ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
-
-
-def numbers(raw: Any, read: Callable = number, infinite: float = np.nan) -> np.ndarray:
-    """Return a raw column as float64; missing and unreadable values are NaN.
-
-    `read` converts one cell of a column of objects. Stored infinite numbers become
-    `infinite`.
-    """
-    values = as_array(raw)
-    if values.dtype.kind == "O":
-        return np.array(each(values.tolist(), read), dtype=np.float64)
-    if values.dtype.kind not in "bf":
-        return np.full(len(values), np.nan)
-    found = values.astype(np.float64)
-    return np.where(np.isinf(found), found * infinite, found)
-
-
-def moments(raw: Any, read: Callable = moment) -> np.ndarray:
-    """Return a raw column as datetime64[us], NaT for missing and unreadable values."""
-    values = as_array(raw)
-    if values.dtype.kind == "M":
-        return values
-    if values.dtype.kind in "fO":
-        return np.array(each(values.tolist(), read), dtype="datetime64[us]")
-    return np.full(len(values), NOWHEN)
-
-
-def read_as(what: str, raw: Any) -> np.ndarray:
-    """Return a raw column as float64; missing and unreadable values are NaN.
-
-    `what` is "number", "date" (days since 1970-01-01, with fractions), "month" (0 to
-    11), "weekday" (0, Monday, to 6) or "hour" (0 to 23).
-    """
-    if what == "number":
-        return numbers(raw)
-    dates = moments(raw)
-    if what == "date":
-        count = dates.astype(np.int64) / DAY
-    else:
-        unit, period, first = PARTS[what]
-        count = dates.astype(f"datetime64[{unit}]").astype(np.int64)
-        count = (count + first) % period
-    return np.where(np.isnat(dates), np.nan, count)
-
-
-def places_of(raw: Any, spelling: Spelling, other: int, missing: int) -> np.ndarray:
-    """Return the position of each value among the declared levels.
-
-    The result is `other` for unknown values, and `missing` for missing values.
-    """
-    known, codes = distinct(raw) or (exact(raw), slice(None))
-    found = spelling.places(known)
-    found[found == MISSING_CELL] = missing
-    return np.where(found == UNDECLARED, other, found).astype(np.intp)[codes]
-
-
-def as_array(raw: Any) -> np.ndarray:
-    """Return a raw column as float64, bool, datetime64[us] or object."""
-    found = exact(raw)
-    if found.dtype.kind not in "iuf":
-        return found
-    with np.errstate(over="ignore"):  # long doubles become infinite, silently
-        return found.astype(np.float64)
-
-
-def exact(raw: Any) -> np.ndarray:
-    """Return a raw column as an array without changing its numbers; see `as_array`.
-
-    Integers stay integers, because float64 cannot represent all of them. float32 stays
-    float32, because its 0.1 is not equal to the 0.1 of float64. pandas, polars and
-    pyarrow are used only for their own columns, so none needs to be installed.
-    """
-    if isinstance(raw, np.ndarray):
-        found = raw
-    elif hasattr(type(raw), "to_physical"):
-        found = _of_polars(raw)
-    elif hasattr(type(raw), "to_pylist"):
-        found = _of_pyarrow(_chunked(raw))
-    else:
-        found = _of_pandas(raw) if hasattr(raw, "dtype") else objects(raw)
-    if found.dtype.kind in "iufbO":
-        return found
-    if found.dtype.kind == "M":
-        return microseconds(found)
-    if found.dtype.kind == "m":  # astype(object) would turn nanoseconds into integers
-        return objects(found)
-    return found.astype(object)  # text and complex numbers
-
-
-def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the different cells of a pandas column, and the position of each cell.
-
-    The last of the different cells is None, for missing cells. The result is None for
-    columns that do not hold text or categories.
-    """
-    dtype = getattr(raw, "dtype", None)
-    with contextlib.suppress(Exception):  # fails for text that is not UTF-8
-        if hasattr(raw, "cat") and hasattr(dtype, "categories"):
-            return objects([*exact(dtype.categories), None]), np.asarray(raw.cat.codes)
-        # Arrow's numbers have other kinds. Python's floats would lose their precision.
-        of_text = hasattr(dtype, "storage") and dtype.kind in "OU"
-        if of_text and hasattr(raw, "factorize"):
-            places, known = raw.factorize()
-            return objects([*known, None]), places
-    return None
-
-
-def objects(values: Iterable) -> np.ndarray:
-    """Return the unchanged values in a one-dimensional array of objects."""
-    # np.array would turn lists of equal length into a two-dimensional table.
-    values = list(values)
-    return np.fromiter(values, dtype=object, count=len(values))
-
-
-def _of_pandas(raw: Any) -> np.ndarray:
-    dtype = raw.dtype
-    if hasattr(dtype, "categories"):  # to_numpy turns integers beside NaN into floats
-        known = objects([*exact(dtype.categories), None])
-        return known[np.asarray(getattr(raw, "cat", raw).codes)]
-    kind = getattr(dtype, "kind", "O")
-    if isinstance(dtype, np.dtype):
-        return raw.to_numpy()
-    if kind in "iu":
-        return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
-    if kind == "f":
-        own = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", None))
-        return raw.to_numpy(dtype=own, na_value=np.nan)
-    if kind == "M" and getattr(dtype, "tz", None) is not None and hasattr(raw, "dt"):
-        # Outside the range of `_ZONED`, or of nanoseconds, pandas raises an error.
-        utc = np.clip(microseconds(raw.dt.tz_convert(None).to_numpy()), *_ZONED)
-        zoned = type(raw)(utc).dt.tz_localize("UTC").dt.tz_convert(dtype.tz)
-        return zoned.dt.tz_localize(None).to_numpy()
-    with contextlib.suppress(Exception):  # fails for pyarrow text that is not UTF-8
-        return raw.to_numpy(dtype=object)
-    return _of_pyarrow(_chunked(raw.array.__arrow_array__()))
-
-
-def _of_polars(series: Any) -> np.ndarray:
-    dtype = series.dtype
-    if getattr(dtype, "time_zone", None) is not None:
-        if (unit := dtype.time_unit) != "ns":  # "ns" values are all within `_ZONED`
-            ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
-            series = series.to_physical().clip(*map(int, ends)).cast(dtype)
-        series = series.dt.replace_time_zone(None)
-    whole = dtype.is_integer() and not series.null_count() and not _is_odd(series)
-    plain = dtype.is_float() or whole
-    if plain or type(dtype).__name__ in ("Date", "Datetime", "Duration"):
-        return series.to_numpy()
-    return objects(series.to_list())
-
-
-def _chunked(column: Any) -> Any:
-    """Return a pyarrow column as a ChunkedArray, whose methods convert every type."""
-    import pyarrow
-
-    chunked = isinstance(column, pyarrow.ChunkedArray)
-    return column if chunked else pyarrow.chunked_array([column])
-
-
-def _of_pyarrow(column: Any) -> np.ndarray:
-    from pyarrow import compute
-
-    kind, text = type_kind(column), str(column.type)
-    if kind == "integer" and column.null_count:
-        return objects(column.to_pylist())
-    if kind == "date" and "tz=" in text:
-        column = compute.local_timestamp(column)
-    floats = text.startswith(("float", "double", "halffloat"))
-    if floats or kind in ("integer", "date", "duration"):
-        return column.to_numpy()
-    if kind == "time":
-        # In microseconds, because Python's objects have no nanoseconds. They cannot
-        # hold a time that is not within a day.
-        wide = column.cast("time64[ns]") if text.startswith("time32") else column
-        micro = wide.cast("time64[us]", safe=False)
-        count = micro.cast("int64")
-        known = compute.and_(compute.less(-1, count), compute.less(count, DAY))
-        return objects(compute.if_else(known, micro, None).to_pylist())
-    kinds = "string", "large_string"
-    if text.startswith((*kinds, *(f"dictionary<values={one}" for one in kinds))):
-        return arrow_texts(column)
-    return objects(column.to_pylist())
-
 
 # Raw tables, their columns, and the types of the columns.
 
@@ -276,29 +68,21 @@ def check_no_path(X: Any) -> None:
         )
 
 
-#: Tables that a schema refuses, with a remedy for each.
-_REFUSED = {
-    "a Dask collection": "pass each partition, as X.map_partitions(model.predict) does",
-    "read in blocks": "pass a frame, such as pandas.read_parquet(path)",
-    "a data set of pyarrow": "pass X.to_table()",
-    "a sparse matrix": "raw tables are dense, so pass a DataFrame",
-    "a lazy frame": "pass X.collect()",
-}
-
-
 def check_table(X: Any) -> Any:
     """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
-    kinds = (
-        is_dask(X),
-        isinstance(X, LargeTable),
-        hasattr(type(X), "get_fragments"),
-        issparse(X),
-        hasattr(type(X), "collect"),
-    )
-    for is_so, (kind, remedy) in zip(kinds, _REFUSED.items(), strict=True):
+    for is_so, kind in (
+        (
+            is_dask(X),
+            "a Dask collection: pass its partitions, X.map_partitions(...)",
+        ),
+        (isinstance(X, LargeTable), "read in blocks: pass pandas.read_parquet(path)"),
+        (hasattr(type(X), "get_fragments"), "a data set of pyarrow: pass X.to_table()"),
+        (issparse(X), "a sparse matrix: pass a DataFrame"),
+        (hasattr(type(X), "collect"), "a lazy frame: pass X.collect()"),
+    ):
         if is_so:
-            raise TypeError(f"X is {kind}, but a raw table must be a frame: {remedy}.")
+            raise TypeError(f"a raw table must be a frame, and X is {kind}.")
     if not is_frame(X):
         raise ValueError("the table has no names of columns: pass a DataFrame.")
     if len(X.shape) != 2:
@@ -334,54 +118,6 @@ def raw_column(X: Any, place: int) -> Any:
     if hasattr(type(X), "column_names"):
         return X.column(place)
     return X[:, place]
-
-
-# Patterns for the beginning of a type name of numpy, pandas, polars or pyarrow, and the
-# kind of values that such a type holds.
-_KINDS = (
-    ("datetime|date|timestamp", "date"),
-    ("period", "period"),
-    ("bool", "boolean"),
-    ("u?int[0-9]", "integer"),
-    ("float|double|halffloat|decimal", "number"),
-    # Durations in months and years cannot be converted to days.
-    (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))", "other"),
-    ("timedelta|duration", "duration"),
-    ("time", "time"),
-    ("complex", "complex"),
-    ("interval|month_day_nano_interval|list|struct|map|array", "other"),
-    ("large_list|fixed_size_list|list_view|union|extension|geometry", "other"),
-    ("object", "object"),
-    ("str|large_string|utf8|large_utf8|dictionary|categor|enum", "text"),
-    ("binary|large_binary", "text"),
-)
-
-
-def type_kind(raw: Any) -> str:
-    """Return the kind of values that a column's type can hold; read no value.
-
-    Returns
-    -------
-    kind : str
-        A kind of `_KINDS`, or "" if the type is unknown. A categorical column has the
-        kind of its categories; "text" if these are objects. "other" means values that
-        are neither numbers nor dates nor text.
-    """
-    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
-    if type(dtype).__name__ == "CategoricalDtype":
-        kind = type_kind(dtype.categories)
-        return "text" if kind in ("", "object") else kind
-    if type(dtype).__name__ == "SparseDtype":
-        dtype = dtype.subtype
-    if type(dtype).__name__ == "RunEndEncodedType":  # of pyarrow
-        dtype = dtype.value_type
-    return _kind_of(str(dtype))
-
-
-@lru_cache(maxsize=64)
-def _kind_of(name: str) -> str:
-    kinds = (kind for begin, kind in _KINDS if re.match(begin, name, re.I))
-    return next(kinds, "")
 
 
 # Checked tables of numbers, and targets.
@@ -455,8 +191,10 @@ def check_arrays(
     # Refuse duplicate names, and types that hold no numbers. No value is read.
     if is_frame(X) and len(X.shape) == 2:
         check_names(X)
+        names = [repr(str(label)) for label in column_labels(X)]
+        kinds = [type_kind(raw_column(X, place)) for place in range(len(names))]
         for kind, (holds, remedy) in _NOT_NUMBERS.items():
-            if found := _columns_of_kind(X, kind):
+            if found := [names[j] for j, own in enumerate(kinds) if own == kind]:
                 raise ValueError(
                     f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
                     f"needed: {remedy.format(found[0])}."
@@ -478,8 +216,13 @@ def check_arrays(
             )
         X = _validated(estimator, X, reset, accept_sparse)
         X = _canonical(X) if issparse(X) else X
-    if enough:
-        _check_enough(estimator, X.shape[0], reset)
+    relation, n_rows = getattr(estimator, "neighboring_relation", None), X.shape[0]
+    hidden = reset and relation and not Relation.of(relation).counts_are_public
+    if enough and not hidden and n_rows < (2 if reset else 1):
+        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
+        raise ValueError(
+            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
+        )
     return X
 
 
@@ -494,12 +237,6 @@ def checked_target(y: Any, n_rows: int, model: str, any_target: bool) -> np.ndar
     if not any_target:
         _check_complete(found, y)
     return found
-
-
-def _columns_of_kind(X: Any, kind: str) -> list[str]:
-    """Return the names, in quotes, of the columns with this kind of values."""
-    labels = list(enumerate(column_labels(X)))
-    return [repr(str(n)) for j, n in labels if type_kind(raw_column(X, j)) == kind]
 
 
 def _listed(names: list[str]) -> str:
@@ -543,52 +280,38 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
         from pyarrow import Table
 
         X = Table.from_batches([X])
-    frame = is_frame(X) and len(X.shape) == 2
-    if frame:
-        check_names(X)
-        values = X
-    else:
+    if not (is_frame(X) and len(X.shape) == 2):
         X = unmasked(X)
-        if kind_of(X) == "m" and type_kind(X) == "duration":
-            return X / np.timedelta64(1, "D")
-        if kind_of(X) == "c" and bounds is not None:
-            return np.where(X.imag == 0, X.real, np.nan)
-        text = kind_of(X) in ("U", "S") and bounds is not None
-        if not (isinstance(X, (list, tuple)) or kind_of(X) == "O" or text):
+        kind = kind_of(X)
+        duration = kind == "m" and type_kind(X) == "duration"
+        declared = bounds is not None and kind in ("c", "U", "S")
+        if not (isinstance(X, (list, tuple)) or kind == "O" or declared or duration):
             return X
         try:
             plain = np.asarray(X)
             if plain.ndim == 2 and plain.dtype.kind in "biuf":
                 return plain
-            values = np.array(X, dtype=object)
+            values = plain if duration else np.array(X, dtype=object)
         except ValueError:  # rows have different lengths; they are refused later
             return X
-        if values.ndim != 2 or not values.size:
+        if values.ndim != 2 or not values.shape[1]:
             return X
-    labels = column_labels(values)
-    declared = _declared_places(bounds, values.shape[1], list(map(str, labels)))
+        return np.column_stack([numbers(one, real, infinite=1.0) for one in values.T])
+    check_names(X)
+    labels, found = column_labels(X), {}
+    places = _declared_places(bounds, len(labels), list(map(str, labels)))
     read = ("object", "complex", *("text",) * isinstance(bounds, Mapping))
-    found = {}
-    for place in range(values.shape[1]):
-        raw = raw_column(values, place)
+    for place in range(len(labels)):
+        raw = raw_column(X, place)
         kind = type_kind(raw)
         if (
             kind in ("duration", "time")
-            or not frame
-            or (place in declared and kind in read)
-            or (not typed and kind not in ("integer", "number", "boolean"))
-            or _is_odd(raw)
+            or (place in places and kind in read)
+            or not (typed or is_numeric(raw))
+            or is_odd(raw)
         ):
             found[place] = numbers(raw, real, infinite=1.0)
-    if frame:
-        return _with_columns(X, labels, found) if found else X
-    return np.column_stack([*found.values()])
-
-
-def _is_odd(raw: Any) -> bool:
-    """Whether a column has a type of numbers that its library cannot give to NumPy."""
-    dtype = getattr(raw, "dtype", getattr(raw, "type", None))
-    return re.match("u?int128|decimal", str(dtype), re.I) is not None
+    return _with_columns(X, labels, found) if found else X
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
@@ -629,12 +352,9 @@ def numeric_target(y: Any) -> Any:
     Durations become days, and times of day become hours. Errors depend on the type
     alone.
     """
-    raw = y
-    if hasattr(y, "divisions"):  # a Dask series, whose partitions are read later
-        return y
-    if is_frame(y) and len(y.shape) == 2 and y.shape[1] == 1:
-        raw = raw_column(y, 0)
-    if getattr(raw, "ndim", 1) != 1:
+    raw = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
+    # The partitions of a Dask series are read later.
+    if hasattr(y, "divisions") or getattr(raw, "ndim", 1) != 1:
         return y
     kind = type_kind(raw)
     if kind in ("duration", "time"):
@@ -780,7 +500,9 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
         if as_objects and isinstance(y, (list, tuple)):
             y = np.array(y, dtype=object)
         column = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
-        if type_kind(column) == "complex" or _is_odd(column):
+        if kind_of(column) in ("", "c") and (
+            type_kind(column) == "complex" or is_odd(column)
+        ):
             y = exact(column)
         y = column_or_1d(y, warn=True)
     except Exception as error:
@@ -807,10 +529,7 @@ def _check_complete(y: np.ndarray, given: Any) -> None:
     if any(map(is_missing, entries)) or (kind == "f" and np.isnan(y).any()):
         raise ValueError(_MISSING_LABELS)
     if kind == "f" and np.isinf(y).any():
-        raise ValueError(
-            "y contains infinity or a value too large for float64: replace such values "
-            "by a constant that is chosen without looking at the data."
-        )
+        raise ValueError(_INSTEAD["Input X contains infinity"].replace("Input X", "y"))
 
 
 def _canonical(X) -> csr_array:
@@ -836,18 +555,6 @@ def _canonical(X) -> csr_array:
     return X
 
 
-def _check_enough(estimator, n_rows: int, reset: bool) -> None:
-    """Refuse tables with too few rows, if the number of rows is public."""
-    relation = getattr(estimator, "neighboring_relation", None)
-    if reset and relation and not Relation.of(relation).counts_are_public:
-        return
-    if n_rows < (2 if reset else 1):
-        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
-        raise ValueError(
-            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
-        )
-
-
 # Names of columns and targets, in plans and reports.
 
 
@@ -868,9 +575,8 @@ def target_name(declared: str | None, y: Any) -> str | None:
         if is_dask(y) and not hasattr(type(y), "divisions"):
             return None
         columns = getattr(y, "columns", None)
-        found = getattr(y, "name", None)
-        if columns is not None and len(columns) == 1:
-            found = columns[0]
+        is_frame = columns is not None and len(columns) == 1
+        found = columns[0] if is_frame else getattr(y, "name", None)
         return (spelling(found) or None) if isinstance(found, str) else None
     if not isinstance(declared, str) or not spelling(declared):
         raise ValueError(

@@ -31,7 +31,7 @@ from skfdp.data._basis import (
     SplineBlock,
     spread_knots,
 )
-from skfdp.data.arrays import distinct, exact, moments, numbers, objects, read_as
+from skfdp.data.cells import distinct, exact, moments, numbers, objects, read_as
 from skfdp.data.target import (
     MISSING_CELL,
     NOWHEN,

@@ -368,19 +368,11 @@ class CodedRows:
         codes = _Codes(np.array(own, dtype=np.int64), starts, codes)
         return cls(codes, tuple(others), (len(X), _width(blocks)), blocks)
 
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Return the rows from `start` to `stop`."""
-        stop = min(stop, self.shape[0])
-        return self._rows(slice(start, stop), max(0, stop - start))
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by their numbers."""
-        return self._rows(rows, len(rows))
-
-    def _rows(self, chosen: slice | np.ndarray, n_rows: int) -> np.ndarray:
-        out = np.zeros((n_rows, self.shape[1]))
+    def take(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return a slice of rows, or rows by their numbers."""
+        out = np.zeros((len(self.codes.places[rows]), self.shape[1]))
         for part in (self.codes, *self.others):
-            part.write(chosen, out)
+            part.write(rows, out)
         return out
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.sources import Prefetcher, RowFile, working_memory
+from skfdp.data.sources import RowFile, working_memory
 from skfdp.privacy.checks import computed
 
 # Blocks of rows, and operations on dense and CSR rows.
@@ -143,8 +143,8 @@ class GridRows:
     squared_norms: np.ndarray
     #: Public factor of the grid step: `unit` is ``GRID * scale``.
     scale: float = 1.0
-    #: Reads ahead if the rows are in a file; None for rows in memory.
-    reader: Prefetcher | None = dataclasses.field(default=None, repr=False)
+    #: The file of the rows; None for rows in memory.
+    reader: RowFile | None = dataclasses.field(default=None, repr=False)
     #: One array with everything that a training step needs about a record, so that one
     #: memory access loads it. A row has the values, then zeros, and in the last eight
     #: columns the target and the squared norm, of 8 bytes each. int16, shape (n_rows,
@@ -338,7 +338,7 @@ class GridRows:
             squared_norms[block] = squares + sum(one**2 for one in constant)
             if on_disk:
                 file.write(part)
-        values, reader = file.read() if on_disk else (values, None)
+        values, reader = (file.read(), file) if on_disk else (values, None)
         room = None if on_disk or room.shape[1] == shape[1] else room
         return cls(values, squared_norms, scale, reader, joined, room)
 

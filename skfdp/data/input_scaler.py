@@ -137,7 +137,7 @@ class InputScaler:
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
         out, sizes = rows, np.full(rows.shape[0], own.sum())
         chosen: Any = ... if own.all() else (slice(None), own)
-        if issparse(rows):
+        if sparse := issparse(rows):
             out, chosen = rows.data, own[rows.indices]
             sizes = np.bincount(row_of_entries(rows)[chosen], minlength=rows.shape[0])
         entries, bound = out[chosen], float(self.feature_bound)
@@ -153,11 +153,11 @@ class InputScaler:
             found, ends = np.empty(entries.size), np.append(0, np.cumsum(sizes))
             given = bound, self.normalize, unit_of_squares(own.sum())
             shorten(entries.ravel(), ends, *given, found)
-        if not issparse(rows) and own.all():
+        if not sparse and own.all():
             return found.reshape(rows.shape)
         out = out.copy()
         out[chosen] = found.reshape(entries.shape)
-        return _with_data(rows, out) if issparse(rows) else out
+        return _with_data(rows, out) if sparse else out
 
     @property
     def divisor_of_integers(self) -> float:
@@ -400,36 +400,61 @@ class PublicRows:
 
 
 @dataclasses.dataclass(frozen=True)
-class WholeRows:
-    """Rescaled rows: public columns from `public`, private columns from integers.
+class LazyRows:
+    """Rows that are computed when they are read, one block at a time.
 
-    `input_scaler` is the scaler of complete rows. `integers` are columns that were
-    scaled by their bounds. None: the floats of the table are read, which has no public
-    columns.
+    Queries read them like a table. ``read(block)`` returns some of the rows, float64,
+    which callers must not change; `block` is a slice or row numbers.
     """
 
-    public: PublicRows
-    input_scaler: InputScaler
-    integers: Any
-    shape: tuple[int, int] = computed()
-    on_disk: bool = computed()
+    read: Callable[[slice | np.ndarray], np.ndarray]
+    shape: tuple[int, int]
+    #: Whether the rows are computed from rows in a file.
+    on_disk: bool
 
-    def __post_init__(self):
-        public = self.public
-        vars(self).update(shape=public.table.shape, on_disk=public.on_disk)
+    @classmethod
+    def of(
+        cls, rows: Any, change: Callable[[np.ndarray], np.ndarray], width: int
+    ) -> LazyRows:
+        """Return rows of `width` entries that `change` makes of blocks of `rows`."""
+        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
+        return cls(lambda block: change(rows[block]), shape, on_disk)
+
+    @classmethod
+    def whole(
+        cls, public: PublicRows, input_scaler: InputScaler, integers: Any
+    ) -> LazyRows:
+        """Return rescaled rows: public columns, and private columns from integers.
+
+        `input_scaler` is the scaler of complete rows. `integers` are columns that were
+        scaled by their bounds. None: the floats of the table are read, which has no
+        public columns.
+        """
+        mask, table = public.mask, public.table
+
+        def read(block: slice | np.ndarray) -> np.ndarray:
+            if integers is None:
+                return input_scaler.mapped(table[block])
+            if mask.all():
+                return public[block]
+            rows = integers.floats(block)
+            if mask.any():
+                rows, private = np.empty((len(rows), len(mask))), rows
+                rows[:, mask], rows[:, ~mask] = public[block], private
+            return input_scaler.shorten(rows)
+
+        return cls(read, table.shape, public.on_disk)
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
-        """Return some of the rows, float64; callers must not change them."""
-        mask = self.public.mask
-        if self.integers is None:
-            return self.input_scaler.mapped(self.public.table[block])
-        if mask.all():
-            return self.public[block]
-        rows = self.integers.floats(block)
-        if mask.any():
-            rows, private = np.empty((len(rows), len(mask))), rows
-            rows[:, mask], rows[:, ~mask] = self.public[block], private
-        return self.input_scaler.shorten(rows)
+        return self.read(block)
+
+    def lengths(self) -> np.ndarray:
+        """Return the norm of each row, float64 (n_rows,)."""
+        found = np.empty(self.shape[0])
+        for block in blocks(*self.shape):
+            # `squared_norms` uses einsum, which does not warn of an overflow.
+            found[block] = np.sqrt(squared_norms(self[block]))
+        return found
 
 
 #: Quantised rows that are not centred; see `Records.integers`.
@@ -501,7 +526,7 @@ class Coordinates:
 
     def grid(
         self,
-        X: PublicRows | WholeRows | np.ndarray | csr_array,
+        X: PublicRows | LazyRows | np.ndarray | csr_array,
         target: np.ndarray | None = None,
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
@@ -708,14 +733,13 @@ def _hadamard(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(columns.T) * width**-0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class MovedRows:
-    """Rows ``(rows - centre) / length``, perhaps rotated, computed when they are read.
-
-    Queries read them like a table. Only one block is in memory at a time.
+def moved_rows(
+    rows: Any, centre: np.ndarray, length: float = 1.0, rotation: Rotation | None = None
+) -> LazyRows:
+    """Return the rows ``(rows - centre) / length``, perhaps rotated.
 
     `rows` are finite and may be private. `centre`, `length` and `rotation` are public
-    or released. Rotated rows have the `width` of the rotation.
+    or released.
 
     Notes
     -----
@@ -723,30 +747,10 @@ class MovedRows:
     have infinite or NaN entries if the row is extremely large.
     """
 
-    rows: Any
-    centre: np.ndarray
-    length: float = 1.0
-    rotation: Rotation | None = None
-    shape: tuple[int, int] = computed()
-    on_disk: bool = computed()
-
-    def __post_init__(self):
-        width = len(self.centre) if self.rotation is None else self.rotation.width
-        vars(self).update(
-            shape=(self.rows.shape[0], width),
-            on_disk=getattr(self.rows, "on_disk", False),
-        )
-
-    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
-        """Return some of the rows, float64."""
+    def change(block: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # a warning would reveal a private value
-            moved = (self.rows[block] - self.centre) / self.length
-            return moved if self.rotation is None else self.rotation.rows(moved)
+            moved = (block - centre) / length
+            return moved if rotation is None else rotation.rows(moved)
 
-    def lengths(self) -> np.ndarray:
-        """Return the norm of each row, float64 (n_rows,)."""
-        found = np.empty(self.shape[0])
-        for block in blocks(*self.shape):
-            # `squared_norms` uses einsum, which does not warn of an overflow.
-            found[block] = np.sqrt(squared_norms(self[block]))
-        return found
+    width = len(centre) if rotation is None else rotation.width
+    return LazyRows.of(rows, change, width)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
-from skfdp.data.input_scaler import InputScaler, Integers, PublicRows, WholeRows
+from skfdp.data.input_scaler import InputScaler, Integers, LazyRows, PublicRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -246,7 +246,7 @@ class PublicRecords:
         input_scaler = self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.restored(self.mapped)
-        if isinstance(self._table, LargeTable):
+        if isinstance(self._table, LargeTable) and not self.in_partitions:
             check_whole(8 * math.prod(self.mapped.shape))
         rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
@@ -282,10 +282,10 @@ class Records:
         return self.public.input_scaler
 
     @property
-    def mapped(self) -> WholeRows | csr_array:
+    def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
         if not issparse(self.X):
-            return WholeRows(self.public.mapped, self.input_scaler, self.integers)
+            return LazyRows.whole(self.public.mapped, self.input_scaler, self.integers)
         scaler, rows = self.input_scaler, self.input_scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
@@ -296,9 +296,9 @@ class Records:
         )
 
     @property
-    def floats(self) -> WholeRows:
+    def floats(self) -> LazyRows:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        return WholeRows(self.public.mapped, self.input_scaler, None)
+        return LazyRows.whole(self.public.mapped, self.input_scaler, None)
 
     @functools.cached_property
     def integers(self) -> Integers | None:

@@ -10,15 +10,14 @@ import contextlib
 import dataclasses
 import errno
 import functools
-import itertools
+import glob
 import json
 import mmap
-import os
 import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +25,8 @@ import numpy as np
 from sklearn import get_config
 
 from skfdp.addresses import public
-from skfdp.data.target import each, real
+from skfdp.data.cells import exact, is_numeric, is_odd, numbers, type_kind
+from skfdp.data.target import real
 from skfdp.data.validation import UtilityWarning, unmasked, warn_caller
 from skfdp.privacy.checks import shown
 
@@ -76,7 +76,9 @@ def _no_room() -> OSError:
 
 
 class RowFile:
-    """Writer of int16 rows to an anonymous temporary file.
+    """int16 rows in an anonymous temporary file, which are written and then read.
+
+    Rows are requested in advance, which affects only the speed.
 
     Notes
     -----
@@ -87,43 +89,22 @@ class RowFile:
     """
 
     def __init__(self, n_columns: int):
-        self._n_columns = n_columns
+        self._n_columns, self._row_bytes = n_columns, 2 * n_columns
         self._file = tempfile.TemporaryFile(buffering=2**20)
+        self._memory: Any = None
 
     def write(self, rows: np.ndarray) -> None:
         """Append some rows; raise OSError if the disk is full."""
         with _in_words():
             self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
 
-    def read(self) -> tuple[np.ndarray, Prefetcher]:
-        """Return a read-only memory map of the rows, and a reader for it."""
+    def read(self) -> np.ndarray:
+        """Return a read-only memory map of the rows, when all are written."""
         with _in_words():
             self._file.flush()
         with self._file:
-            memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        values = np.frombuffer(memory, dtype=np.int16).reshape(-1, self._n_columns)
-        return values, Prefetcher(memory, 2 * self._n_columns)
-
-
-@contextlib.contextmanager
-def _in_words() -> Iterator[None]:
-    """Replace the error of a full disk by one that names the folder and a remedy."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise (_no_room() if full else error) from None
-
-
-@dataclasses.dataclass(frozen=True)
-class Prefetcher:
-    """Requests of memory-mapped rows in advance; they affect only the speed.
-
-    `memory` is the map of the file, and `row_bytes` the size of a row.
-    """
-
-    memory: mmap.mmap
-    row_bytes: int
+            self._memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._memory, np.int16).reshape(-1, self._n_columns)
 
     def stretches(
         self, batch: np.ndarray | None, start: int, stop: int
@@ -134,7 +115,7 @@ class Prefetcher:
         yielded, the next one is requested from the system.
         """
         whole = batch is None
-        size = max(1, _STRETCH // self.row_bytes) if whole else _MEMBERS
+        size = max(1, _STRETCH // self._row_bytes) if whole else _MEMBERS
         self._advise("MADV_SEQUENTIAL" if whole else "MADV_RANDOM")
         self._ask(batch, start, min(start + size, stop))
         for first in range(start, stop, size):
@@ -149,10 +130,10 @@ class Prefetcher:
         begins, ends = np.array([first]), np.array([last])
         if batch is not None:
             rows = batch[first:last]
-            far = np.diff(rows) * self.row_bytes > _GAP
+            far = np.diff(rows) * self._row_bytes > _GAP
             begins, ends = rows[np.r_[True, far]], rows[np.r_[far, True]] + 1
-        pages = begins * self.row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        stops = ends * self.row_bytes
+        pages = begins * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        stops = ends * self._row_bytes
         for begin, end in zip(pages.tolist(), stops.tolist(), strict=True):
             for piece in range(begin, end, _PIECE):
                 self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
@@ -161,18 +142,22 @@ class Prefetcher:
         """Give the system a hint about memory access, if it supports hints."""
         if hasattr(mmap, name):
             with contextlib.suppress(OSError):
-                self.memory.madvise(getattr(mmap, name), *place)
+                self._memory.madvise(getattr(mmap, name), *place)
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """Replace the error of a full disk by one that names the folder and a remedy."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (_no_room() if full else error) from None
 
 
 # Large tables, which are read in blocks of rows and never as a whole.
 
 
-_TOO_LARGE = (
-    "this needs the whole of X in memory, but X is larger than sklearn.get_config()["
-    "'working_memory']: if X fits into memory, raise this limit by sklearn.set_config("
-    "working_memory=...), in MiB; otherwise use a step that reads X in blocks, as the "
-    "linear estimators do."
-)
 _FAILED = (
     "the table cannot be read because one of its files is missing, truncated, changed "
     "or damaged, or the disk fails: restore the file and fit again."
@@ -197,8 +182,8 @@ def read_safely(
     raise OSError(message)
 
 
-# A `LargeTable` reads from a source. A source has `shape`, `dtype`, `on_disk`,
-# `read(start, stop)`, and `take(rows)` for increasing row numbers. `on_disk` is whether
+# A `LargeTable` reads from a source. A source has `shape`, `dtype`, `on_disk`, and
+# `take(rows)` for a slice of rows or for increasing row numbers. `on_disk` is whether
 # the rows are in a file. Only then may integer rows be written to a temporary file. A
 # source whose columns are stored separately also has `selected(names)`, which returns
 # the source of some columns, and `column(name)`, which returns a column of any type as
@@ -211,10 +196,6 @@ class ArraySource:
     def __init__(self, array: np.ndarray, on_disk: bool = True):
         self._array, self.on_disk = array, on_disk
         self.shape, self.dtype = array.shape, array.dtype
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Return the rows from `start` to `stop`."""
-        return self.take(slice(start, stop))
 
     def take(self, rows: np.ndarray | slice) -> np.ndarray:
         """Return rows by their numbers, or a slice of rows."""
@@ -242,27 +223,18 @@ class LargeTable:
     ``table[10:20]`` and ``table[[3, 5]]`` are arrays of some rows, ``table[:, mask]``
     is the table of some columns, ``table["age"]`` one column as an array, and
     ``table.drop("age")`` the table without it. Rows are read when they are needed.
-
-    Attributes
-    ----------
-    source : ArraySource or ArrowSource
-    names : tuple of str or None
-        Names of the columns.
-    dtype : dtype
-    width : int
-        Number of columns.
-    steps : tuple of callable
-        Functions that are applied to each block after reading, in order. They treat
-        each row separately.
-    rows : int64 ndarray of shape (n_rows,) or None
-        Increasing numbers of the selected rows of the source; None: every row.
     """
 
+    #: An `ArraySource`, `ArrowSource` or `CodedRows`.
     source: Any
+    #: Names of the columns.
     names: tuple[str, ...] | None
     dtype: np.dtype
+    #: Number of columns.
     width: int
+    #: Functions that are applied to each block after reading, to each row separately.
     steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
+    #: Increasing numbers of the selected rows of the source; None: every row.
     rows: np.ndarray | None = None
 
     ndim: ClassVar[int] = 2
@@ -277,11 +249,6 @@ class LargeTable:
     def shape(self) -> tuple[int, int]:
         """Number of rows and number of columns."""
         return len(self), self.width
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the whole table as an array."""
-        return len(self) * self.width * self.dtype.itemsize
 
     @property
     def columns(self) -> list[str] | None:
@@ -324,7 +291,7 @@ class LargeTable:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1 and self.rows is None:
-                return self.source.read(start, max(start, stop))
+                return self.source.take(slice(start, max(start, stop)))
             index = np.arange(start, stop, step)
         index = np.asarray(index)
         if index.dtype.kind == "b":
@@ -355,21 +322,21 @@ class LargeTable:
         return dataclasses.replace(kept, names=names, width=len(places))
 
     def _column(self, name: str) -> np.ndarray:
-        self._check_name(name)
+        place = self._place(name)
         if not self.steps and hasattr(self.source, "column"):
             values = self.source.column(name)
             return values if self.rows is None else values[self.rows]
-        return in_memory(self._some_columns([self.names.index(name)]))[:, 0]
+        return in_memory(self._some_columns([place]))[:, 0]
 
     def drop(self, *names: str) -> LargeTable:
         """Return the table without some columns."""
-        for name in names:
-            self._check_name(name)
-        return self._some_columns([n not in names for n in self.names or ()])
+        left_out = [self._place(name) for name in names]
+        return self._some_columns(np.delete(np.arange(self.width), left_out))
 
-    def _check_name(self, name: str) -> None:
-        if self.names is None or name not in self.names:
+    def _place(self, name: str) -> int:
+        if name not in (self.names or ()):
             raise KeyError(f"there is no column {name!r}.")
+        return self.names.index(name)
 
     def chosen(self, rows: np.ndarray) -> LargeTable:
         """Return the table of some rows, given by a mask or by increasing numbers."""
@@ -386,13 +353,10 @@ class LargeTable:
         returned.
         """
         if self.width != 1:
-            check_whole(self.nbytes)
-        dtype = self.dtype if dtype is None else dtype
-        return in_memory(self).astype(dtype, copy=False)
+            check_whole(len(self) * self.width * self.dtype.itemsize)
+        return in_memory(self).astype(dtype or self.dtype, copy=False)
 
-    def astype(self, dtype: Any) -> np.ndarray:
-        """Return the whole table in a dtype; raise MemoryError if it is too large."""
-        return self.__array__(dtype)
+    astype = __array__
 
 
 def in_memory(table: LargeTable) -> np.ndarray:
@@ -407,7 +371,12 @@ def in_memory(table: LargeTable) -> np.ndarray:
 def check_whole(n_bytes: int) -> None:
     """Raise MemoryError if a number of bytes exceeds the working memory."""
     if n_bytes > working_memory():
-        raise MemoryError(_TOO_LARGE)
+        raise MemoryError(
+            "this needs the whole of X in memory, but X is larger than "
+            "sklearn.get_config()['working_memory']: if X fits into memory, raise this "
+            "limit by sklearn.set_config(working_memory=...), in MiB; otherwise use a "
+            "step that reads X in blocks, as the linear estimators do."
+        )
 
 
 def whole_table(X: Any) -> Any:
@@ -503,9 +472,7 @@ def large_table(X: Any) -> LargeTable | None:
     Memory maps and Arrow tables become a large table if they exceed the working memory.
     Arrow data sets always become a large table.
     """
-    if isinstance(X, LargeTable):
-        return X
-    large = False
+    large = isinstance(X, LargeTable)
     if isinstance(X, np.memmap):
         large = X.ndim == 2 and X.nbytes > working_memory()
     elif type(X).__module__.partition(".")[0] == "pyarrow":
@@ -534,48 +501,46 @@ def _opened(path: Path) -> LargeTable:
     return open_table(read_safely(read, source, message=message))
 
 
-def _by_numbers(path: str) -> list:
-    """Return a key that sorts file names by the numbers in them: 2 before 10."""
-    parts = re.split("([0-9]+)", path)
-    return [int(part) if part.isdigit() else part for part in parts]
-
-
 def _files_of_folder(path: Path) -> tuple[str, list[str]]:
     """Return the common format of the files in a folder, and their paths in order.
 
     Files are ordered by the numbers in their names, as Dask names them. Files whose
     names start with "." or "_", such as "_SUCCESS", are ignored, as in pyarrow.
     """
-    found: list[str] = []
-    for parent, folders, files in os.walk(path, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        names = (name for name in files if not name.startswith((".", "_")))
-        found += [os.path.relpath(os.path.join(parent, name), path) for name in names]
-    if any("=" in part for name in found for part in Path(name).parts[:-1]):
-        raise ValueError(
-            f"the folder {shown(str(path))} has folders with a column in their name, "
-            "such as region=north: write this column into the files, because names of "
-            "folders are not read."
-        )
-    suffixes = {Path(name).suffix.lower() for name in found}
-    formats = {FORMATS.get(suffix) for suffix in suffixes}
-    if len(formats) == 1 and None not in formats:
-        ordered = sorted(found, key=_by_numbers)
-        if ordered != sorted(found):
-            first = ", ".join(map(repr, ordered[:3]))
-            warn_caller(
-                f"the {len(ordered)} files of {shown(str(path))} are read in the order "
-                f"of the numbers in their names: {first}, ..., {ordered[-1]!r}. Pass y "
-                "and groups in this order.",
-                UtilityWarning,
-            )
-        return formats.pop(), [os.path.join(path, name) for name in ordered]
-    found = ", ".join(suffix or "no suffix" for suffix in sorted(suffixes))
-    raise ValueError(
-        f"the folder {shown(str(path))} holds files with these suffixes: "
-        f"{found or 'none'}; leave only .parquet (.pq) or only .arrow (.feather, .ipc) "
-        "files in it."
+    given = shown(str(path))
+    names = sorted(
+        name
+        for name in glob.glob("**", root_dir=path, recursive=True)
+        if (path / name).is_file() and not re.search(r"(^|[/\\])_", name)
     )
+    if any("=" in str(Path(name).parent) for name in names):
+        raise ValueError(
+            f"the folder {given} has folders with a column in their name, such as "
+            "region=north: write this column into the files, because names of folders "
+            "are not read."
+        )
+    suffixes = sorted({Path(name).suffix.lower() for name in names})
+    formats = {FORMATS.get(suffix) for suffix in suffixes}
+    if len(formats) != 1 or None in formats:
+        found = ", ".join(suffix or "no suffix" for suffix in suffixes) or "none"
+        raise ValueError(
+            f"the folder {given} holds files with these suffixes: {found}; leave only "
+            ".parquet (.pq) or only .arrow (.feather, .ipc) files in it."
+        )
+
+    def by_numbers(name: str) -> list:
+        return [int(p) if p.isdigit() else p for p in re.split("([0-9]+)", name)]
+
+    ordered = sorted(names, key=by_numbers)
+    if ordered != names:
+        first = ", ".join(map(repr, ordered[:3]))
+        warn_caller(
+            f"the {len(ordered)} files of {given} are read in the order of the numbers "
+            f"in their names: {first}, ..., {ordered[-1]!r}. Pass y and groups in this "
+            "order.",
+            UtilityWarning,
+        )
+    return formats.pop(), [str(path / name) for name in ordered]
 
 
 def _arrow(table: Any) -> LargeTable:
@@ -585,14 +550,15 @@ def _arrow(table: Any) -> LargeTable:
     names = table.schema.names
     if len(set(names)) < len(names):
         raise ValueError("this table has two columns with one name: rename one column.")
-    index = stored_index(table.schema)
-    names = [name for name in names if name not in index]
     # A Table is in memory, a data set in files.
     if held := hasattr(table, "num_rows"):
         from pyarrow import dataset
 
         table = dataset.dataset(table)
-    return LargeTable.of(ArrowSource(table, not held, names), names)
+    index = stored_index(table.schema)
+    names = [name for name in names if name not in index]
+    source = ArrowSource(table.schema, read_safely(_pieces, table), not held, names)
+    return LargeTable.of(source, names)
 
 
 def stored_index(schema: Any) -> set[str]:
@@ -605,138 +571,91 @@ def stored_index(schema: Any) -> set[str]:
     return {name for name in stored.get("index_columns", ()) if isinstance(name, str)}
 
 
+def _pieces(dataset: Any) -> list[tuple[Any, int]]:
+    """Return the pieces of a data set, such as row groups, and their sizes in rows."""
+    found: list[tuple[Any, int]] = []
+    for file in dataset.get_fragments():
+        groups = getattr(file, "row_groups", None) or ()
+        parts = [(file.subset(row_group_ids=[g.id]), g.num_rows) for g in groups]
+        found += parts or [(file, file.count_rows())]
+    return found
+
+
 class ArrowSource:
     """Source of a `LargeTable`: a pyarrow data set, in the order of its files.
 
-    Rows are float32 if float32 represents all columns exactly, else float64. A missing
-    entry is NaN. A column that is not numeric can only be left out, or read as a single
-    column. Each file is read with its own types before numbers become floats, so
-    different types in different files do not stop a read. If a column is text in some
-    files, its cells there are read as numbers. Rows are read in blocks; the last block
-    stays in memory.
+    Rows are float64, and a missing entry is NaN. A column that is not numeric can only
+    be left out, or read as a single column. Each file is read with its own types, and
+    each cell by itself. So if a column is text in some files, its cells there are read
+    as numbers. Rows are read in batches; the last batch stays in memory.
 
-    `names` are the columns; None means all columns. `whole` is an earlier source of
-    the same data set, with all columns, whose checks are not repeated. If it is None,
-    this source checks the data set.
+    `schema` is that of the data set, `pieces` are those of `_pieces`, and `names` the
+    columns.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        on_disk: bool = True,
-        names: list[str] | None = None,
-        whole: ArrowSource | None = None,
-    ):
-        self._given, self.on_disk = dataset, on_disk
-        self.names = names = dataset.schema.names if names is None else names
-        if whole is None:
-            self._pieces = read_safely(_pieces, dataset)
-            schemas = read_safely(
-                lambda: [piece.physical_schema for piece, _ in self._pieces]
-            )
-            self._types = _types_by_column(dataset, schemas)
-        else:
-            self._pieces, self._types = whole._pieces, whole._types
-        kinds = {name: set(map(_kind_of, self._types[name])) for name in names}
-        self.no_numbers = [n for n in names if kinds[n] - {"number", "missing"}]
-        self.no_numbers = [n for n in self.no_numbers if "number" not in kinds[n]]
-        types = [kind for name in names for kind in self._types[name]]
-        self.dtype = np.dtype(np.float64)
-        if self.no_numbers:
-            self.dtype = np.dtype(object)
-        elif max(map(_float_size, types), default=8) == 4:
-            self.dtype = np.dtype(np.float32)
-        ends = np.cumsum([0, *(count for _, count in self._pieces)]).tolist()
-        self._starts, self.shape = ends[:-1], (ends[-1], len(names))
-        self._size = max(1, _ENTRIES // max(1, len(names)))
-        self._last: tuple[int, np.ndarray | None] = -1, None
+    def __init__(self, schema: Any, pieces: list, on_disk: bool, names: list[str]):
+        self._schema, self._pieces = schema, pieces
+        self.on_disk, self.names = on_disk, names
+        own = read_safely(lambda: {piece.physical_schema for piece, _ in pieces})
+        every = dict.fromkeys(name for one in (schema, *own) for name in one.names)
+        kinds = {name: _kinds(name, schema, own) for name in every}
+        #: Names of the columns that are not numeric.
+        self.no_numbers = [n for n in names if kinds[n] and "number" not in kinds[n]]
+        self.dtype = np.dtype(object if self.no_numbers else np.float64)
+        self._starts = np.cumsum([0, *(count for _, count in pieces)]).tolist()
+        self.shape = self._starts.pop(), len(names)
         self._lock = threading.Lock()
-        # The number of the next row, and the batches of rows from there on.
-        self._next, self._batches = 0, None
+        # The last batch, the number of its first row and of the next, later batches.
+        self._rows, self._first, self._next = None, 0, -1
+        self._batches: Iterator[Any] = iter(())
 
     def selected(self, names: list[str]) -> ArrowSource:
         """Return the source of some columns."""
-        return ArrowSource(self._given, self.on_disk, names, self)
+        return ArrowSource(self._schema, self._pieces, self.on_disk, names)
 
     def column(self, name: str) -> np.ndarray:
         """Return one column, of any type; integers do not become floats."""
+        batches = self.selected([name])._scan(0)
+        parts = read_safely(lambda: [exact(batch.column(0)) for batch in batches])
+        # A common type of two kinds of numbers may be a float.
+        if len({part.dtype.kind for part in parts}) > 1:
+            parts = [part.astype(object) for part in parts]
+        return np.concatenate(parts or [np.empty(0)])
 
-        def read() -> np.ndarray:
-            from pyarrow import types
-
-            arrays = []
-            for batch in self.selected([name])._scan(0):
-                part = batch.column(name)
-                lossy = types.is_integer(part.type) and part.null_count
-                coded = types.is_dictionary(part.type) and _kind_of(part.type) != "text"
-                if lossy or coded or types.is_null(part.type):
-                    arrays.append(np.array(part.to_pylist(), dtype=object))
-                else:
-                    arrays.append(_as_array(part))
-            kinds = {array.dtype.kind for array in arrays}
-            whole = kinds <= {"u", "i"}
-            # The only common type of signed and unsigned 64-bit integers is a float.
-            if len(kinds) > 1 and not (whole and np.result_type(*arrays).kind != "f"):
-                arrays = [array.astype(object) for array in arrays]
-            return np.concatenate(arrays) if arrays else np.empty(0)
-
-        return read_safely(read)
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Return the rows from `start` to `stop`."""
-        size, parts = self._size, []
-        for number in range(start // size, -(-stop // size)):
-            first = number * size
-            rows = self._numbered(number)
-            parts.append(rows[max(start - first, 0) : stop - first])
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts or [np.empty((0, self.shape[1]), self.dtype)])
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows by increasing numbers."""
-        found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
-        numbers = rows // self._size
-        for number in np.unique(numbers):
-            chosen = numbers == number
-            found[chosen] = self._numbered(number)[rows[chosen] - number * self._size]
+    def take(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Return a slice of rows, or rows by increasing numbers."""
+        if isinstance(rows, slice):
+            rows = np.arange(rows.start, rows.stop)
+        found, done = np.empty((len(rows), self.shape[1]), dtype=self.dtype), 0
+        with self._lock:
+            while done < len(rows):
+                read_safely(self._seek, int(rows[done]))
+                end = int(np.searchsorted(rows, self._next))
+                found[done:end] = self._rows[rows[done:end] - self._first]
+                done = end
         return found
 
-    def _numbered(self, number: int) -> np.ndarray:
-        """Return the block of rows with this number."""
-        with self._lock:
-            if self._last[0] != number:
-                start = number * self._size
-                stop = min(start + self._size, self.shape[0])
-                self._last = -1, None  # free the last block before reading the next
-                self._last = number, read_safely(self._stretch, start, stop)
-            return self._last[1]
-
-    def _stretch(self, start: int, stop: int) -> np.ndarray:
-        out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
-        piece = bisect.bisect_right(self._starts, start) - 1
-        if self._batches is None or not self._starts[piece] <= self._next <= start:
-            self._batches = self._scan(piece)
-            self._next = self._starts[piece]
-        while self._next < stop:
-            batch, first = next(self._batches), self._next
-            self._next += batch.num_rows
-            if self._next > stop:  # the end of the batch belongs to the next block
-                rest = batch.slice(stop - first)
-                self._batches = itertools.chain([rest], self._batches)
-                self._next = stop
-            begin = max(start, first)
-            if begin < self._next:
-                part = batch.slice(begin - first, self._next - begin)
-                for place, name in enumerate(self.names):
-                    column = _as_array(part.column(name))
-                    if column.dtype.kind == "O" and out.dtype.kind == "f":
-                        column = each(column, real)
-                    out[begin - start : self._next - start, place] = column
-        return out
+    def _seek(self, row: int) -> None:
+        """Read the batch with a row, unless it was read last."""
+        if self._first <= row < self._next:
+            return
+        # A read after one that failed starts again, and the last batch is freed first.
+        end, self._next, self._rows = self._next, -1, None
+        piece = bisect.bisect_right(self._starts, row) - 1
+        if not self._starts[piece] <= end <= row:
+            end, self._batches = self._starts[piece], self._scan(piece)
+        while end <= row:
+            batch = next(self._batches)
+            first, end = end, end + batch.num_rows
+        read = exact if self.no_numbers else _floats
+        rows = np.empty((batch.num_rows, self.shape[1]), dtype=self.dtype)
+        for place, column in enumerate(batch.columns):
+            rows[:, place] = read(column)
+        self._rows, self._first, self._next = rows, first, end
 
     def _scan(self, first: int) -> Iterator[Any]:
         """Yield the rows in batches, beginning with the piece number `first`."""
+        import pyarrow
         from pyarrow import dataset
 
         for piece, _ in self._pieces[first:]:
@@ -745,15 +664,14 @@ class ArrowSource:
                 options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
                     use_buffered_stream=True, pre_buffer=False
                 )
-            # Use the column types of this file.
-            schema, own = self._given.schema, piece.physical_schema
-            for place, field in enumerate(schema):
-                if own.get_field_index(field.name) >= 0:
-                    schema = schema.set(place, own.field(field.name))
+            own = piece.physical_schema
+            types = [
+                own.field(f.name) if f.name in own.names else f for f in self._schema
+            ]
             yield from piece.to_batches(
-                schema=schema,
+                schema=pyarrow.schema(types),
                 columns=self.names,
-                batch_size=self._size,
+                batch_size=max(1, _ENTRIES // max(1, len(self.names))),
                 batch_readahead=0,
                 fragment_readahead=0,
                 use_threads=False,
@@ -761,103 +679,32 @@ class ArrowSource:
             )
 
 
-def _pieces(dataset: Any) -> list[tuple[Any, int]]:
-    """Return the pieces of a data set, such as row groups, and their sizes in rows."""
-    found = []
-    for fragment in dataset.get_fragments():
-        groups = getattr(fragment, "row_groups", None)
-        for group in groups or ():
-            piece = fragment.subset(row_group_ids=[group.id])
-            found.append((piece, group.num_rows))
-        if not groups:
-            found.append((fragment, fragment.count_rows()))
-    return found
+def _kinds(name: str, schema: Any, own: Collection[Any]) -> set[str]:
+    """Return the kinds of values of a column in the files; refuse a mixture.
 
-
-def _types_by_column(dataset: Any, schemas: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the types that each column has in the files; refuse a mixture of kinds.
-
-    Different numeric types may occur in one column, and so may different text types. A
-    column of numbers may be text in some files, because one cell of such a file may be
-    no number. A column must be in all files, or in none if its values come from the
-    paths of files.
+    Different types of one kind may occur. A column of numbers may be text in some
+    files, because one cell of such a file may be no number. A column must be in all
+    files, or in none if its values come from the paths of files.
     """
-    names = list(dataset.schema.names)
-    names += sorted({name for one in schemas for name in one.names} - set(names))
-    found: dict[str, list[Any]] = {}
-    for name in names:
-        own = [one.field(name).type for one in schemas if name in one.names]
-        if own and len(own) < len(schemas):
-            raise ValueError(
-                f"column {name!r} is in some files of the table and not in others: "
-                "write it into all of them, or into none."
-            )
-        if not own:
-            own = [dataset.schema.field(name).type]
-        kinds = dict.fromkeys(_kind_of(kind) for kind in own)
-        kinds.pop("missing", None)
-        if len(kinds) > 1 and kinds.keys() != {"number", "text"}:
-            types = ", ".join(map(str, dict.fromkeys(map(str, own))))
-            raise ValueError(
-                f"column {name!r} has the types {types} in the files of the table: "
-                "write one type into all of them."
-            )
-        found[name] = own
+    fields = [one.field(name) for one in own if name in one.names]
+    if fields and len(fields) < len(own):
+        raise ValueError(
+            f"column {name!r} is in some files of the table and not in others: write "
+            "it into all of them, or into none."
+        )
+    fields = fields or [schema.field(name)]
+    found = {"number" if is_numeric(one) else type_kind(one) for one in fields} - {""}
+    if len(found) > 1 and found != {"number", "text"}:
+        types = ", ".join({str(one.type): None for one in fields})
+        raise ValueError(
+            f"column {name!r} has the types {types} in the files of the table: write "
+            "one type into all of them."
+        )
     return found
 
 
-def _kind_of(kind: Any) -> str:
-    """Return the kind of an Arrow type; a column may have several types of one kind."""
-    from pyarrow import types
-
-    if types.is_null(kind):
-        return "missing"
-    whole = types.is_boolean(kind) or types.is_integer(kind)
-    if whole or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "text"
-    return str(kind)
-
-
-def _float_size(kind: Any) -> int:
-    """Return 4 if float32 represents all values of an Arrow type exactly, else 8."""
-    if _kind_of(kind) != "number":
-        return 4 if _kind_of(kind) == "missing" else 8
-    from pyarrow import types
-
-    narrow = 16 if types.is_integer(kind) else 32
-    return 4 if kind.bit_width <= narrow else 8
-
-
-def _as_array(column: Any) -> np.ndarray:
-    """Return an Arrow column as an array; missing numbers are NaN."""
-    from pyarrow import types
-
-    if types.is_boolean(column.type):
-        column = column.cast("uint8")
-    if types.is_null(column.type):
-        return np.full(len(column), np.nan)
-    if _kind_of(column.type) == "text":
-        return arrow_texts(column)
-    return column.to_numpy(zero_copy_only=False)
-
-
-def arrow_texts(column: Any) -> np.ndarray:
-    """Return a column of text as objects; invalid UTF-8 becomes U+FFFD."""
-    from pyarrow import types
-
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    try:
-        return column.to_numpy(zero_copy_only=False)
-    except MemoryError:
-        raise
-    except Exception:  # pyarrow has no specific error for invalid UTF-8
-        pass
-    wide = "large_binary" if types.is_large_string(column.type) else "binary"
-    cells = column.cast(wide).to_pylist()
-    texts = [None if cell is None else cell.decode(errors="replace") for cell in cells]
-    return np.array(texts, dtype=object)
+def _floats(column: Any) -> np.ndarray:
+    """Return an Arrow column as float64; missing numbers are NaN."""
+    if is_numeric(column) and not is_odd(column):
+        return column.cast("double", safe=False).to_numpy(zero_copy_only=False)
+    return numbers(column, real, infinite=1.0)

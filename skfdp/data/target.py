@@ -179,7 +179,9 @@ class Spelling:
             return None
         known = set(self._numbers.values())
         for place, level in enumerate(self.levels):
-            if place not in known and _has_number(level):
+            text, number = _meaning(level)
+            unread = number is None or math.isnan(number) or _is_word(text)
+            if place not in known and not unread:
                 return f"{level!r} is text, and a number does not keep its digits"
         whole = kind == "integer"
         fits = any(not whole or number.is_integer() for number in self._numbers)
@@ -313,12 +315,6 @@ def _usual_number(level: str | bool | int | float) -> float | None:
     return None if number is None or _shortest(number) != level else _float(number)
 
 
-def _has_number(level: str | bool | int | float) -> bool:
-    """Whether a level is a number, or text that spells one other than True or False."""
-    text, number = _meaning(level)
-    return not (number is None or math.isnan(number) or _is_word(text))
-
-
 def _is_word(text: str | None) -> bool:
     return text in ("True", "False")
 
@@ -444,26 +440,16 @@ def real(value: Any) -> float:
     is read as a boolean or a number.
     """
     try:
-        return _as_number(_plain_cell(value))
+        if isinstance(value, datetime.time):
+            seconds = value.hour * 3600 + value.minute * 60 + value.second
+            return (seconds + value.microsecond * 1e-6) / 3600.0
+        duration = isinstance(value, (datetime.timedelta, np.timedelta64))
+        if duration and not is_missing_cell(value):
+            return _days(value)
+        found = _meaning(value)[1]
     except Exception:  # a user's own object
         return math.nan
-
-
-def _as_number(value: Any) -> float:
-    if isinstance(value, str):
-        text = _word(_text(value))
-        if _is_word(text):
-            return float(text == "True")
-        found = number_in(text)
-        return math.nan if found is None else _float(found)
-    if is_missing_cell(value):
-        return math.nan
-    if isinstance(value, (datetime.timedelta, np.timedelta64)):
-        return _days(value)
-    if isinstance(value, datetime.time):
-        seconds = value.hour * 3600 + value.minute * 60 + value.second
-        return (seconds + value.microsecond * 1e-6) / 3600.0
-    return _float(value) if _is_number(value) or _is_bool(value) else math.nan
+    return math.nan if found is None else found
 
 
 def _days(value: Any) -> float:
@@ -627,12 +613,10 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
                 "clipped."
             )
         return -math.inf, math.inf
+    # Iterating over a frame or a mapping would give its labels or keys.
+    keyed = hasattr(bounds, "columns") or isinstance(bounds, dict)
     try:
-        # Iterating over a frame or a mapping would give its labels or keys.
-        low, high = map(
-            float,
-            None if hasattr(bounds, "columns") or isinstance(bounds, dict) else bounds,
-        )
+        low, high = map(float, None if keyed else bounds)
     except (TypeError, ValueError, OverflowError):
         low, high = math.nan, math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -656,32 +640,18 @@ def check_target(
 
     Negative counts are refused without declared bounds. With bounds they are clipped,
     because an error would reveal a private target. `finite=False` accepts NaN and
-    infinity.
+    infinity. Objects that are not numbers are NaN: a private one must not stop a fit.
     """
     y = np.asarray(y)
-    if y.dtype.kind == "O":
-        # With `finite`, values that are not numbers are kept, and refused below.
-        # Without `finite` the target may be private. Such values then become missing,
-        # because they must not stop a fit.
-        found = each(y.tolist(), real)
-        if finite:
-            pairs = zip(y, found, strict=True)
-            found = [one if math.isnan(value) else value for one, value in pairs]
-        y = np.array(found, dtype=object if finite else np.float64)
-    try:
-        values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = None
-    # Raised outside the handler: the original error may quote a value, and must not be
-    # attached as context.
-    if values is None or y.dtype.kind in "USMm":
+    if y.dtype.kind not in "biufO":
         raise ValueError(
             "y holds values that are not numbers: a regressor needs a numeric target."
         )
+    values = np.array(each(y.tolist(), real) if y.dtype.kind == "O" else y, np.float64)
     if finite and not np.isfinite(values).all():
         raise ValueError(
-            "y contains NaN or infinity: replace such targets by a constant that is "
-            "chosen without looking at the data."
+            "y holds values that are not numbers, or NaN or infinity: replace such "
+            "targets by a constant that is chosen without looking at the data."
         )
     if loss == "poisson" and not bounded and (values < 0).any():
         raise ValueError(

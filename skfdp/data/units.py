@@ -216,15 +216,11 @@ def check_named(public_features: Any, bounds: Any, groups: str) -> None:
     This column is removed from X, so the positions of later columns change by one. A
     misread position would disclose a private column.
     """
-    listed = public_features
-    if listed is None or isinstance(listed, str):
-        listed = []
-    elif not isinstance(listed, Iterable):
-        listed = [listed]
-    named = {"public_features": (public_features, listed)}
-    named["bounds"] = bounds, bounds if isinstance(bounds, Mapping) else []
-    for name, (given, entries) in named.items():
-        if not all(isinstance(entry, str) for entry in entries):
+    declared = bounds if isinstance(bounds, Mapping) else None
+    for name, given in {"public_features": public_features, "bounds": declared}.items():
+        single = given is None or isinstance(given, str)
+        entries = given if isinstance(given, Iterable) else [given]
+        if not (single or all(isinstance(entry, str) for entry in entries)):
             raise ValueError(
                 f"{name}={shown(given)} gives positions, which are ambiguous because "
                 f"groups={shown(groups)} removes a column from X: name the columns, or "
@@ -258,55 +254,42 @@ def without_column(X: Any, name: str | None) -> Any:
     return X.drop([name]) if hasattr(X, "column_names") else X.drop(name)
 
 
-@dataclasses.dataclass(frozen=True)
-class RowsOfUnits:
-    """The rows with positive weight, their weights and their persons."""
+def kept_rows(
+    sample_weight: Any,
+    groups: Any,
+    n_rows: int,
+    relation: Relation,
+    most: int | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Check weights and groups; return the rows that count, their weights and persons.
 
-    #: Row numbers in the user's table. Rows of weight 0, and rows of a person beyond
-    #: the limit of rows per person, are left out before anything else reads them.
-    rows: np.ndarray
-    weights: np.ndarray  # positive
-    persons: np.ndarray | None
+    Rows of weight 0, and all but the first `most` rows of a person, are left out before
+    anything else reads them. Raise ValueError for wrong shapes, invalid weights,
+    missing persons, or a relation under which the number of rows is private.
+    """
+    weights, persons = _taken(sample_weight, groups, n_rows, relation)
+    rows = np.flatnonzero(weights > 0)
+    if persons is not None:
+        if most is not None:
+            rows = rows[first_rows(persons[rows], most)]
+        persons = numbered(persons[rows])
+    return rows, weights[rows], persons
 
-    @classmethod
-    def checked(
-        cls,
-        sample_weight: Any,
-        groups: Any,
-        n_rows: int,
-        relation: Relation,
-        most: int | None = None,
-    ) -> RowsOfUnits | None:
-        """Check weights and groups; return None if both are None.
 
-        Only the first `most` rows of a person are kept. Raise ValueError for wrong
-        shapes, invalid weights, missing persons, or a relation under which the number
-        of rows is private.
-        """
-        if sample_weight is None and groups is None:
-            return None
-        weights, persons = _taken(sample_weight, groups, n_rows, relation)
-        rows = np.flatnonzero(weights > 0)
-        if persons is not None:
-            if most is not None:
-                rows = rows[first_rows(persons[rows], most)]
-            persons = numbered(persons[rows])
-        return cls(rows, weights[rows], persons)
+def units_of(
+    weights: np.ndarray, persons: np.ndarray | None, noise: float | None
+) -> Units | None:
+    """Return the `Units`, or None if each row is a record of weight 1.
 
-    def units(self, noise: float | None) -> Units | None:
-        """Return the `Units`, or None if each row is a record of weight 1.
-
-        `noise` is that of `balanced`. None means a fit without noise, in which the
-        weights of persons are not limited.
-        """
-        weights = self.weights
-        if self.persons is None and (weights == 1).all():
-            return None
-        if noise is not None and self.persons is not None:
-            weights = balanced(weights, self.persons, noise)
-        whole = rounded(weights, _FINE if noise is None else FULL_WEIGHT)
-        count = float(weights.sum()) / int(whole.sum())
-        return Units(whole, self.persons, count)
+    `weights` are positive. `noise` is that of `balanced`. None means a fit without
+    noise, in which the weights of persons are not limited.
+    """
+    if persons is None and (weights == 1).all():
+        return None
+    if noise is not None and persons is not None:
+        weights = balanced(weights, persons, noise)
+    whole = rounded(weights, _FINE if noise is None else FULL_WEIGHT)
+    return Units(whole, persons, float(weights.sum()) / int(whole.sum()))
 
 
 def units_as_weighted(

@@ -83,7 +83,7 @@ class RowSum(_Sum):
 
     Parameters
     ----------
-    X : ndarray or MovedRows of shape (n_rows, n_columns)
+    X : ndarray or LazyRows of shape (n_rows, n_columns)
     capacity : int
         Public bound on the number of rows, from which the grid is computed.
     nonnegative : bool, default=False
@@ -521,7 +521,7 @@ class BinCounts(_Sum):
 
     Parameters
     ----------
-    X : ndarray, csr_array or MovedRows of shape (n_rows, n_columns)
+    X : ndarray, csr_array or LazyRows of shape (n_rows, n_columns)
         Private columns only; any numbers, including NaN and infinity.
     rule : Binades, EvenBins or adaptive_centring.Shells
         The bins, which are public or computed from released numbers.

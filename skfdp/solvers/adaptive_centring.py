@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from skfdp.data.input_scaler import MovedRows, Rotation, rotated_width
+from skfdp.data.input_scaler import LazyRows, Rotation, moved_rows, rotated_width
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
@@ -91,7 +91,7 @@ def event(
 
 
 def released_quantile(
-    rows: MovedRows,
+    rows: LazyRows,
     level: float,
     event: Event,
     stream: str,
@@ -100,8 +100,8 @@ def released_quantile(
 ) -> float:
     """Return a released quantile of the norms of `rows`.
 
-    `rows` are centred and divided by ``rows.length``, which few distances exceed. The
-    quantile is in units of this length. It is one of `RADII`, so at most 1. `quantile`
+    `rows` are centred and divided by a length that few distances exceed. The quantile
+    is in units of this length. It is one of `RADII`, so at most 1. `quantile`
     describes the effect of the noise. `stream` is the name of the noise stream; the
     number of records is public.
     """
@@ -193,7 +193,7 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
     public, mapped = records.public, records.floats
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
     part = released_quantile(
-        MovedRows(mapped, rough, furthest),
+        moved_rows(mapped, rough, furthest),
         LEVEL,
         plan.event(LABEL),
         "distances from the rough mean",
@@ -201,7 +201,7 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
         mechanism,
     )
     radius = max(part * furthest, _SHORTEST)
-    query = RowSum(MovedRows(mapped, rough, radius), public.capacity)
+    query = RowSum(moved_rows(mapped, rough, radius), public.capacity)
     found = mechanism.release(MEAN, query) / public.n_records
     error = float(plan.event(MEAN).noise_std[0]) / public.n_records
     moved = parameters.shrunk_mean(found, error)
@@ -219,7 +219,7 @@ def _rough_centre(
     n_columns, n = records.public.n_private, records.public.n_records
     std = float(event.noise_std[0])
     rotation = Rotation.draw(mechanism.streams.public(ROTATION), n_columns)
-    rows = MovedRows(records.floats, np.zeros(n_columns), 1.0, rotation)
+    rows = moved_rows(records.floats, np.zeros(n_columns), 1.0, rotation)
     query = BinCounts(rows, Binades())
     counts = mechanism.release(ROUGH, query, stream="rough binades")
     box = boxed(counts, std, n)

@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from scipy.sparse import issparse
 
 from skfdp.data.grid import GRID, row_of_entries, unit_of_squares
-from skfdp.data.input_scaler import Coordinates, MovedRows
+from skfdp.data.input_scaler import Coordinates, moved_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import Mechanism
@@ -313,7 +313,7 @@ class Centring:
         """
         if self._level is not None:
             part = adaptive_centring.released_quantile(
-                MovedRows(records.floats, mean, furthest),
+                moved_rows(records.floats, mean, furthest),
                 self._level,
                 plan.event(adaptive_centring.LABEL),
                 "distances from the mean",

@@ -629,7 +629,7 @@ class LabelStatistic:
             noise_std = noise_std / math.sqrt(2)
         else:
             statistic = denoised(released)
-        strength = 0.0 if self.C == "auto" else 1 / (self.C * records.total_weight)
+        strength = 0.0 if self.C == "auto" else 1 / (self.C * public.total_weight)
         # `penalty` is that of `Objective`, for the sum ``strength / 2 |w|**2`` over the
         # weights w of the bounded columns.
         directions = found.basis / public.input_scaler.feature_bound

@@ -23,14 +23,13 @@ from skfdp.data.arrays import (
     column_names,
     is_frame,
     name_facts,
-    numbers,
     numeric_target,
-    objects,
     raw_column,
     readable,
     shaped_target,
     target_name,
 )
+from skfdp.data.cells import numbers, objects
 from skfdp.data.target import check_target, encode_any
 from skfdp.data.units import Units, units_as_weighted, without_group_column
 from skfdp.data.validation import is_missing, unmasked, without_traps

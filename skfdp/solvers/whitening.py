@@ -24,7 +24,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import shares_of_norm
 from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.input_scaler import InputScaler, PublicRows
+from skfdp.data.input_scaler import InputScaler, LazyRows, PublicRows
 
 #: Largest number of principal directions in the basis.
 MOST_DIRECTIONS = 1024
@@ -112,7 +112,10 @@ class Whitening:
         `data._basis.shares_of_norm`.
         """
         fit_intercept = mean_prior is not None
-        rows = _Scaled.of(rows)
+        # A power of two, so that no square over- or underflows.
+        peaks = [np.abs(rows[block]).max(initial=0) for block in blocks(*rows.shape)]
+        unit = math.ldexp(1.0, -math.frexp(max(peaks))[1])
+        rows = LazyRows.of(rows, lambda block: block * unit, rows.shape[1])
         n_rows, n_features = rows.shape
         shares = np.ones(n_rows) if shares is None else shares
         n_records = float(shares.sum())
@@ -145,8 +148,8 @@ class Whitening:
         norms = np.concatenate([_norms(block, bias) for block in phi])
         radius = np.quantile(norms, level) or norms.max() or 1.0
         return cls(
-            mean / rows.unit,
-            basis / radius * rows.unit,
+            mean / unit,
+            basis / radius * unit,
             bias / radius if fit_intercept else None,
             (prior / np.where(share > 0, share, 1.0))[share > 0] * radius**2,
         )
@@ -194,33 +197,13 @@ class Whitening:
         return coef, intercept
 
 
-@dataclasses.dataclass(frozen=True)
-class _Scaled:
-    """Public rows times a power of two, so that no square over- or underflows."""
-
-    rows: PublicRows
-    unit: float
-
-    @classmethod
-    def of(cls, rows: PublicRows) -> _Scaled:
-        peaks = [np.abs(rows[block]).max(initial=0) for block in blocks(*rows.shape)]
-        return cls(rows, math.ldexp(1.0, -math.frexp(max(peaks))[1]))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows.shape
-
-    def __getitem__(self, block: slice) -> np.ndarray:
-        return self.rows[block] * self.unit
-
-
 def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
     """Return the norms of rows with the constant column."""
     return np.sqrt(np.einsum("ij,ij->i", phi, phi) + bias**2)
 
 
 def _principal(
-    rows: PublicRows, mean: np.ndarray, shares: np.ndarray
+    rows: LazyRows, mean: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the variances along principal directions, and the directions as columns.
 

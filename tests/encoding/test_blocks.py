@@ -379,4 +379,4 @@ def test_rows_of_codes_are_read_in_any_part_and_order():
     assert coded.source.codes.places.nbytes + held < rows.nbytes / 2
     none = enc.coded(enc.schema.select(X[:0])).source
     smoothing = Smoothing(enc.blocks_, 10.0, 200)
-    assert none.smooth(smoothing).read(0, 5).shape == (0, smoothing.n_columns)
+    assert none.smooth(smoothing).take(slice(0, 5)).shape == (0, smoothing.n_columns)

@@ -25,7 +25,7 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.data.arrays import read_as
+from skfdp.data.cells import read_as
 from skfdp.schema import Category, Date, Ignore, Label, Number, SchemaError
 from skfdp.solvers import NoisySGD
 

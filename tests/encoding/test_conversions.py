@@ -21,7 +21,7 @@ from skfdp import (
     private_bounds,
     private_score,
 )
-from skfdp.data.arrays import read_as, type_kind
+from skfdp.data.cells import read_as, type_kind
 from skfdp.data.target import encode_any, number, real, spelling_of
 from skfdp.privacy.assumptions import STORED_TYPES
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError

@@ -20,7 +20,7 @@ from skfdp import (
     open_table,
     private_score,
 )
-from skfdp.data.units import RowsOfUnits
+from skfdp.data.units import kept_rows
 from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.privacy.events import Relation
 from skfdp.schema import Category, Number, SchemaError
@@ -246,7 +246,7 @@ def test_the_type_of_an_error_is_not_told(monkeypatch):
     def fails(column):
         raise KeyError(SECRET)
 
-    monkeypatch.setattr("skfdp.data.sources._as_array", fails)
+    monkeypatch.setattr("skfdp.data.sources._floats", fails)
     table = open_table(pa.table({"x": [1.0, 2.0, 3.0]}))
     with withheld("^the table cannot be read .*again.$"):
         table[0:2]
@@ -420,8 +420,8 @@ def test_missing_names_of_persons_are_refused_in_any_form(name):
 )
 def test_names_of_persons_make_the_same_persons_in_any_form(groups):
     wanted = np.arange(N) // 2
-    units = RowsOfUnits.checked(None, groups, N, Relation.of("replace_one"))
-    assert units.persons.tolist() == wanted.tolist()
+    *_, persons = kept_rows(None, groups, N, Relation.of("replace_one"))
+    assert persons.tolist() == wanted.tolist()
 
 
 # -- models that refuse short tables --------------------------------------------------
@@ -516,7 +516,7 @@ def test_errors_of_a_graph_on_a_cluster_are_withheld():
         def result(self):
             raise KeyError(SECRET)
 
-    check_withheld(lambda: cluster.WorkerPartitions(Client(), [(X, Y)]))
+    check_withheld(lambda: cluster.Partitions([(X, Y)], Client()))
 
 
 @pytest.mark.extra("dask")
@@ -562,8 +562,8 @@ def test_an_encoder_refuses_a_table_that_is_not_in_memory(tmp_path, verb):
     parquet.write_table(pa.table({"a": codes}), tmp_path / "X.parquet")
     files = dataset.dataset(tmp_path / "X.parquet")
     for given, remedy in (
-        (open_table(tmp_path / "X.npy"), "X is read in blocks, .*: pass"),
-        (open_table(tmp_path / "X.parquet"), "X is read in blocks, .*: pass"),
+        (open_table(tmp_path / "X.npy"), "X is read in blocks: pass"),
+        (open_table(tmp_path / "X.parquet"), "X is read in blocks: pass"),
         (files, r"pass X.to_table\(\)"),
     ):
         with pytest.raises(TypeError, match=remedy):

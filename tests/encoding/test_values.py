@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from skfdp import DeclaredEncoder, TableSchema
-from skfdp.data.arrays import as_array, places_of, read_as
+from skfdp.data.cells import as_array, places_of, read_as
 from skfdp.data.target import MISSING_CELL, moment, number, spelling_of
 from skfdp.schema import Category, Date, Number
 

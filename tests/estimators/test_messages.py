@@ -21,7 +21,7 @@ from skfdp import (
     PrivateCenteringTransformer,
     TableSchema,
 )
-from skfdp.data.arrays import places_of, read_as
+from skfdp.data.cells import places_of, read_as
 from skfdp.data.target import spelling_of
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.reader import public_mask

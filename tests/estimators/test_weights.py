@@ -29,7 +29,7 @@ from skfdp import (
     PrivacyLedger,
     TableSchema,
 )
-from skfdp.data.units import RowsOfUnits, Units
+from skfdp.data.units import Units, kept_rows
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.events import Relation
@@ -375,7 +375,7 @@ def test_bad_weights_and_groups_are_refused(parameters, name, given, match):
 
 def test_names_may_be_any_that_can_be_told_apart():
     relation = Relation.of("replace_one")
-    wanted = RowsOfUnits.checked(None, GROUPS, N_ROWS, relation).persons
+    *_, wanted = kept_rows(None, GROUPS, N_ROWS, relation)
     for names in (
         GROUPS.astype(float),
         GROUPS.astype(str).astype(object),
@@ -385,11 +385,11 @@ def test_names_may_be_any_that_can_be_told_apart():
         pd.Series(GROUPS, dtype="Int64"),
         pytest.importorskip("polars").Series(GROUPS),
     ):
-        found = RowsOfUnits.checked(None, names, N_ROWS, relation).persons
+        *_, found = kept_rows(None, names, N_ROWS, relation)
         assert np.array_equal(found, wanted)
     # Equal numbers of several types are one person.
     names = np.array([1, 1.0, True, 2, np.int8(2)], dtype=object)
-    found = RowsOfUnits.checked(None, names, 5, relation).persons
+    *_, found = kept_rows(None, names, 5, relation)
     assert found.tolist() == [0, 0, 0, 1, 1]
 
 

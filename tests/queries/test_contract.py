@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler, MovedRows, Rotation
+from skfdp.data.input_scaler import InputScaler, Rotation, moved_rows
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity, huber
@@ -138,7 +138,7 @@ def score_table(table, n_cells, n_losses):
 
 def moved(table, rotation=None):
     """Return the rows of a table about a centre, far from some of them."""
-    return MovedRows(table.X, np.array([0.3, -0.2, 0.1]), 0.7, rotation)
+    return moved_rows(table.X, np.array([0.3, -0.2, 0.1]), 0.7, rotation)
 
 
 def rotated_counts(table, rule):

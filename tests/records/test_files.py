@@ -16,15 +16,11 @@ from hypothesis import strategies as st
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler, MovedRows, PublicRows, WholeRows
+from skfdp.data.input_scaler import InputScaler, LazyRows, PublicRows, moved_rows
 from skfdp.data.sources import (
     ArraySource,
     LargeTable,
     RowFile,
-    check_room,
-    chosen_rows,
-    in_memory,
-    large_table,
 )
 from skfdp.schema import Category, Label, Number, SchemaError
 
@@ -46,7 +42,7 @@ def test_what_is_written_is_read_and_has_no_name_at_any_time(rows, folder):
     file = RowFile(rows.shape[1])
     file.write(rows)
     assert list(folder.iterdir()) == []
-    values, _ = file.read()
+    values = file.read()
     assert list(folder.iterdir()) == []
     assert values.dtype == np.int16 and not values.flags.writeable
     assert np.array_equal(values, rows)
@@ -96,12 +92,12 @@ def test_room_is_asked_for_before(monkeypatch, folder):
     usage = type(files.shutil.disk_usage(folder))(10**9, 10**9 - 10**5, 10**5)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
     with sklearn.config_context(working_memory=0.05):
-        check_room(100, 250)  # 10**5 bytes in two files
-        check_room(10, 500)
+        files.check_room(100, 250)  # 10**5 bytes in two files
+        files.check_room(10, 500)
         with pytest.raises(OSError, match="TMPDIR") as error:
-            check_room(101, 300)
+            files.check_room(101, 300)
     assert error.value.errno == errno.ENOSPC
-    check_room(101, 300)  # in memory
+    files.check_room(101, 300)  # in memory
 
 
 @pytest.mark.parametrize("limit", [0, 1])
@@ -140,7 +136,7 @@ def table(X, names=NAMES):
 def test_a_table_is_read_as_an_array_is(dtype):
     X = array(dtype)
     found = table(X)
-    for name in ("shape", "ndim", "dtype", "nbytes"):
+    for name in ("shape", "ndim", "dtype"):
         assert getattr(found, name) == getattr(X, name)
     assert len(found) == N and np.asarray(found).dtype == X.dtype
     assert np.array_equal(np.asarray(found), X)
@@ -161,10 +157,10 @@ INDICES = st.one_of(
 )
 def test_rows_and_columns_are_those_of_an_array(rows, first, index):
     X, columns, rows = array(), np.array(first), np.array(rows)
-    found = chosen_rows(table(X)[:, columns], rows)
-    wanted = chosen_rows(X[:, columns], rows)
+    found = files.chosen_rows(table(X)[:, columns], rows)
+    wanted = files.chosen_rows(X[:, columns], rows)
     assert found.shape == wanted.shape
-    assert np.array_equal(in_memory(found), wanted)
+    assert np.array_equal(files.in_memory(found), wanted)
     if isinstance(index, list):
         index = np.array(index, dtype=bool if index and index[0] in (0, 1) else int)
         if index.dtype == bool:
@@ -172,8 +168,8 @@ def test_rows_and_columns_are_those_of_an_array(rows, first, index):
             index = np.r_[index, np.zeros(len(wanted) - len(index), bool)]
         index = index[index < len(wanted)] if index.dtype != bool else index
     assert np.array_equal(found[index], wanted[index])
-    last = chosen_rows(found, np.arange(len(wanted))[::2])
-    assert np.array_equal(in_memory(last), wanted[::2])
+    last = files.chosen_rows(found, np.arange(len(wanted))[::2])
+    assert np.array_equal(files.in_memory(last), wanted[::2])
 
 
 @pytest.mark.parametrize("index", [(slice(0, 3), 0), 3, (slice(None),), 1.5, [[0]]])
@@ -188,7 +184,7 @@ def test_columns_have_names():
     assert np.array_equal(found["c"], X[:, 2])
     rest = found.drop("c", "a")
     assert rest.columns == ["b", "d", "e", "f"]
-    assert np.array_equal(in_memory(rest), X[:, [1, 3, 4, 5]])
+    assert np.array_equal(files.in_memory(rest), X[:, [1, 3, 4, 5]])
     for give in (rest.__getitem__, rest.drop):
         with pytest.raises(KeyError, match="no column 'c'"):
             give("c")
@@ -213,13 +209,13 @@ def test_the_whole_of_a_table_is_given_if_it_fits():
 def test_only_large_memory_maps_become_large_tables(tmp_path):
     np.save(tmp_path / "X.npy", array())
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert large_table(mapped) is None
+    assert files.large_table(mapped) is None
     with sklearn.config_context(working_memory=0):
-        assert large_table(array()) is None
-        found = large_table(mapped)
-        assert large_table(mapped[:, 0]) is None  # refused as any other vector
-    assert large_table(found) is found
-    assert np.array_equal(in_memory(found), array())
+        assert files.large_table(array()) is None
+        found = files.large_table(mapped)
+        assert files.large_table(mapped[:, 0]) is None  # refused as any other vector
+    assert files.large_table(found) is found
+    assert np.array_equal(files.in_memory(found), array())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -247,8 +243,8 @@ def test_what_is_made_of_rows_in_a_file_is_in_a_file():
     for on_disk in (True, False):
         source = LargeTable.of(ArraySource(array(), on_disk))
         public = PublicRows(source, mask, InputScaler())
-        whole = WholeRows(public, InputScaler(), None)
-        for made in (public, whole, MovedRows(whole, np.zeros(D)), source[:, mask]):
+        whole = LazyRows.whole(public, InputScaler(), None)
+        for made in (public, whole, moved_rows(whole, np.zeros(D)), source[:, mask]):
             assert made.on_disk == on_disk
 
 

@@ -15,10 +15,10 @@ from skfdp.data import input_scaler as mapped
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import (
     InputScaler,
-    MovedRows,
+    LazyRows,
     PublicRows,
     Rotation,
-    WholeRows,
+    moved_rows,
     resolve_bounds,
     rotated_width,
 )
@@ -299,19 +299,20 @@ def test_a_row_has_the_same_bits_wherever_it_stands(n_columns):
     """Or a null record, which is left out, would move the bins of others."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, n_columns)) * 10.0 ** rng.uniform(-9, 9, (500, 1))
-    rows = MovedRows(X, rng.normal(size=n_columns), 0.3, rotation(n_columns))
+    centre = rng.normal(size=n_columns)
+    rows = moved_rows(X, centre, 0.3, rotation(n_columns))
     whole = rows[np.arange(500)]
     for index in (slice(0, 1), slice(3, 20), slice(7, 500), np.array([499, 2, 250])):
         np.testing.assert_array_equal(rows[index], whole[index])
-    plain = MovedRows(X, rows.centre, 0.3)
-    few = MovedRows(X[10:], rows.centre, 0.3)
+    plain = moved_rows(X, centre, 0.3)
+    few = moved_rows(X[10:], centre, 0.3)
     np.testing.assert_array_equal(plain.lengths()[10:], few.lengths())
 
 
 def test_moved_rows_are_those_of_the_definition():
     X = np.random.default_rng(4).normal(size=(9, 3))
     centre = np.array([1.0, -2.0, 0.5])
-    rows = MovedRows(X, centre, 4.0)
+    rows = moved_rows(X, centre, 4.0)
     assert rows.shape == X.shape
     np.testing.assert_allclose(rows[:], (X - centre) / 4)
     np.testing.assert_allclose(rows.lengths(), np.linalg.norm(X - centre, axis=1) / 4)
@@ -322,11 +323,11 @@ def test_moved_rows_are_those_of_the_definition():
 def test_a_row_beyond_all_measure_warns_of_nothing(value):
     X = np.zeros((4, 3))
     X[1] = value
-    rows = MovedRows(X, np.zeros(3), 1e-10, rotation(3))
-    lengths = MovedRows(X, rows.centre, 1e-10).lengths()
+    rows = moved_rows(X, np.zeros(3), 1e-10, rotation(3))
+    lengths = moved_rows(X, np.zeros(3), 1e-10).lengths()
     assert not np.isfinite(lengths[1])
     rows[:]
-    plain = MovedRows(X, rows.centre, 1e-10)[:]
+    plain = moved_rows(X, np.zeros(3), 1e-10)[:]
     cut = InputScaler().mapped(plain)
     assert np.linalg.norm(cut, axis=1).max() <= 1 + 1e-12
 
@@ -418,7 +419,7 @@ def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
     integers = GridRows.build(X[:, ~mask], None)
     integers.values[:] = 1 + np.arange(N)[:, None]
     rows = np.column_stack([X[:, mask], integers.values * GRID])
-    whole = WholeRows(public, input_scaler, integers)
+    whole = LazyRows.whole(public, input_scaler, integers)
     assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(rows))
     with pytest.raises(ValueError, match="read-only"):
         public[slice(0, 3)][0, 0] = 1.0

@@ -76,7 +76,7 @@ def test_every_row_of_every_source(kind, X, y, tmp_path):
     table = opened(kind, X, y, tmp_path)
     assert open_table(table) is table
     assert table.shape == (N, D)
-    assert table.dtype == np.float32
+    assert table.dtype == (np.float32 if kind == "npy" else np.float64)
     assert np.array_equal(in_memory(table), X)
     assert table.on_disk == (kind != "Table")
     for rows in (slice(3, 5), slice(60, 330), slice(N, N), slice(5, 5)):
