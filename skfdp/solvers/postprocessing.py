@@ -45,7 +45,9 @@ _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
 # Prior mean of the factor if the slopes have no noise, and largest share of ``mu**2``
 # for them: usually, and after a model.
-_USUAL_FACTOR, _USUAL_AFTER, _MOST_SHARE, _MOST_AFTER = 0.5, 0.35, 0.08, 0.12
+_USUAL_FACTOR, _MOST_SHARE, _MOST_AFTER = 0.5, 0.08, 0.12
+# The same mean after a released first model, and after a public model, which is better.
+_USUAL_AFTER = 0.35, 0.25
 # Median of the curvature, divided by the expected one, and spread of its logarithm.
 _USUAL, _OF_USUAL = 0.6, 0.5
 # Prior standard deviation of a logit, and of the change that public columns make in a
@@ -366,7 +368,7 @@ def scaled(
         # An intercept or zero, the same for every record.
         (start[None, :, -1] * (bias or 0.0), None, _USUAL_FACTOR)
         if offset is None
-        else (offset, public.shares, _USUAL_AFTER)
+        else (offset, public.shares, _USUAL_AFTER[public.has_target])
     )
     variance = max(float(np.average(label_variances(margins), weights=shares)), 1e-9)
     clip, raw = query.clip_norm, theta - start
