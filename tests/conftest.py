@@ -113,6 +113,16 @@ def _noise_of_the_test(request, monkeypatch):
 
 
 @pytest.fixture
+def same_noise(monkeypatch):
+    """Let noise depend on labels alone, where data have other digests."""
+
+    def drawn(self, label, *facts):
+        return np.random.default_rng(len(label))
+
+    monkeypatch.setattr("skfdp.mechanisms.noise.Streams.private", drawn)
+
+
+@pytest.fixture
 def threads_for_few_rows(monkeypatch):
     """Use all threads of `n_jobs`, also for small tables."""
     monkeypatch.setattr("skfdp.queries.linear._ENTRIES_PER_THREAD", 100)

@@ -25,6 +25,7 @@ from skfdp import (
 )
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
+pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 # The data of the checks change with the versions.
 OLDER = Version(sklearn.__version__) < Version("1.7")
 CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)
@@ -65,7 +66,9 @@ NOT_REPEATED = (
 
 def expected_failures(estimator):
     """Only what privacy itself rules out."""
-    found = of_weights(estimator)
+    found, name = {}, "check_sample_weight_equivalence_on_{}_data"
+    if isinstance(estimator, WEIGHTED) and not math.isinf(estimator.epsilon):
+        found = {name.format(kind): NOT_REPEATED for kind in ("dense", "sparse")}
     if is_regressor(estimator) and estimator.epsilon == math.inf:
         return found  # a target without any number is refused
     if is_regressor(estimator):
@@ -76,30 +79,18 @@ def expected_failures(estimator):
         return {"check_complex_data": "complex labels, which come first, have no order"}
     if isinstance(estimator, PrivateCenteringTransformer) and estimator.public_features:
         return {"check_estimators_nan_inf": "the first column is private: may be NaN"}
-    if isinstance(estimator, FeatureDPMLPClassifier) and OLDER:
-        if estimator.epsilon > 1000:
-            why = "scikit-learn's network takes weights from 1.7 on"
-            return {"check_class_weight_classifiers": why}
-    if isinstance(estimator, CLASSIFIERS) and estimator.epsilon < 1000:
+    why, large = None, estimator.epsilon > 1000
+    if isinstance(estimator, FeatureDPMLPClassifier) and OLDER and large:
+        why = "scikit-learn's network takes weights from 1.7 on"
+    if isinstance(estimator, CLASSIFIERS) and not large:
         why = (
-            "a class weight of 1000 must make 25 records outweigh everything, but "
-            "a private record counts for clip_norm at most; "
-            "passes at epsilon=5000, see below"
+            "a class weight of 1000 must make 25 records outweigh everything, but a "
+            "private record counts for clip_norm at most; passes at epsilon=5000"
         )
-        return found | {"check_class_weight_classifiers": why}
-    return found
-
-
-def of_weights(estimator):
-    """Rows with a weight are not repeated rows, wherever there is noise."""
-    if not isinstance(estimator, WEIGHTED) or math.isinf(estimator.epsilon):
-        return {}
-    name = "check_sample_weight_equivalence_on_{}_data"
-    return {name.format(kind): NOT_REPEATED for kind in ("dense", "sparse")}
+    return found | ({"check_class_weight_classifiers": why} if why else {})
 
 
 @parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
     assert True  # the checks raise
@@ -107,22 +98,15 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.nightly
 @parametrize_with_checks(MORE_INSTANCES, expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_scikit_learn_checks_of_more_instances(estimator, check):
     check(estimator)
     assert True
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
-def test_class_weights_outweigh_where_the_budget_allows():
+def test_models_learn_where_the_budget_allows():
     # Columns without bounds are taken as scaled; those of the check spread over 20.
     solver = NoisyGradientDescent(row_norm=20.0)
     model = FeatureDPLogisticRegression(epsilon=5000, solver=solver)
     check_class_weight_classifiers("epsilon=5000", model)
-    assert True
-
-
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
-def test_a_network_trains_where_the_budget_allows():
     check_classifiers_train("epsilon=5000", FeatureDPMLPClassifier(epsilon=5000))
     assert True

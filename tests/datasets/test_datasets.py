@@ -21,8 +21,7 @@ def test_npz(table, one_hot, tmp_path):
     np.testing.assert_array_equal(loaded.data, X)
     np.testing.assert_array_equal(loaded.target, y)
     assert (loaded.data.dtype, loaded.target.dtype) == (np.uint8, np.int64)
-    assert len(loaded.feature_names) == 600
-    assert "Membership inference" in loaded.DESCR
+    assert len(loaded.feature_names) == 600 and "Membership inference" in loaded.DESCR
 
 
 def test_other_files_are_refused(table, tmp_path):
@@ -40,8 +39,7 @@ def test_other_files_are_refused(table, tmp_path):
 
 def test_generated_baskets():
     X, y = make_purchase100(2000, random_state=0)
-    assert X.shape == (2000, 600)
-    assert X.dtype == np.uint8
+    assert X.shape == (2000, 600) and X.dtype == np.uint8
     assert set(np.unique(X)) == {0, 1}
     baskets = X.sum(axis=1)
     assert 30 < baskets.mean() < 45

@@ -22,6 +22,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.data.cells import read_as, type_kind
+from skfdp.data.grid import GridRows
 from skfdp.data.target import encode_any, number, real, spelling_of
 from skfdp.privacy.assumptions import STORED_TYPES
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
@@ -42,36 +43,35 @@ def places(levels, cells):
 
 
 # -- A1: codes beyond 2**53 ------------------------------------------------------------
-#: One row for each type that an odd cell, or a library, gives to the codes A and B.
+#: The types that an odd cell, or a library, gives to the codes A and B.
 FORMS = {
     "int64": np.array([A, B]),
     "float64": np.array([A, B, np.nan])[:2],
-    "complex": np.array([A, B, 2j])[:2],
     "objects": np.array([A, B, None])[:2],
-    "objects of floats": np.array([float(A), float(B)], dtype=object),
     "text": np.array([str(A), str(B), "x"])[:2],
-    "text of floats": np.array([float(A), float(B), "x"], dtype=object).astype(str)[:2],
-    "decimals": [decimal.Decimal(A), decimal.Decimal(B)],
     "nullable": pd.Series([A, B, None], dtype="Int64")[:2],
-    "nullable floats": pd.Series([A, B, 2.5], dtype="Float64")[:2],
-    "Arrow": pd.Series([A, B, None], dtype="int64[pyarrow]")[:2],
-    "pyarrow": pa.array([A, B, None])[:2],
-    "polars": pl.Series([A, B, None])[:2],
-    "polars floats": pl.Series([A, B, 2.5], strict=False)[:2],
-    "polars Int128": pl.Series([A, B, 2**70], dtype=pl.Int128)[:2],
-    "categories": pd.Series([A, B, None]).astype("category")[:2],
 }
+MORE_FORMS = [
+    *(np.array([A, B, 2j])[:2], np.array([float(A), float(B)], dtype=object)),
+    np.array([float(A), float(B), "x"], dtype=object).astype(str)[:2],
+    *([decimal.Decimal(A), decimal.Decimal(B)], pa.array([A, B, None])[:2]),
+    pd.Series([A, B, 2.5], dtype="Float64")[:2],
+    pd.Series([A, B, None], dtype="int64[pyarrow]")[:2],
+    *(pl.Series([A, B, None])[:2], pl.Series([A, B, 2.5], strict=False)[:2]),
+    pl.Series([A, B, 2**70], dtype=pl.Int128)[:2],
+    pd.Series([A, B, None]).astype("category")[:2],
+]
+
+
+@pytest.mark.parametrize("levels", [[A, B], [str(A), str(B)]], ids=["int", "text"])
+def test_a1_every_type_of_a_code_has_its_level(levels):
+    for form in (*FORMS.values(), *MORE_FORMS):
+        assert places(levels, form) == [0, 1]
+        cells = getattr(form, "to_pylist", form.__iter__)()
+        assert [spelling_of(levels, "c").place(cell) for cell in cells] == [0, 1]
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("levels", [[A, B], [str(A), str(B)]], ids=["int", "text"])
-def test_a1_every_type_of_a_code_has_its_level(form, levels):
-    assert places(levels, FORMS[form]) == [0, 1]
-    cells = getattr(FORMS[form], "to_pylist", FORMS[form].__iter__)()
-    assert [spelling_of(levels, "c").place(cell) for cell in cells] == [0, 1]
-
-
-@pytest.mark.parametrize("form", ["int64", "float64", "objects", "text", "nullable"])
 def test_a1_labels_and_scores_know_the_code_in_every_type(form):
     y = pd.Series(FORMS[form]).repeat(N // 2)
     X = np.linspace(0, 1, N)[:, None]
@@ -176,10 +176,8 @@ def test_newcomer_1_files_are_read_by_declaration(tmp_path, command):
         warnings.simplefilter("error")
         assert schema.read(tmp_path / "t.parquet")["c"].tolist()[:2] == [7, 8]
     schema.save(tmp_path / "s.toml")
-    options = ("--no-evaluate", "--report", "r.json")
-    status, *_, err = command(
-        "fit", "t.parquet", "--schema", "s.toml", *options, "--epsilon", "1"
-    )
+    words = "fit t.parquet --schema s.toml --no-evaluate --report r.json --epsilon 1"
+    status, *_, err = command(*words.split())
     assert status == 0, err
     assert STORED_TYPES.key not in (tmp_path / "r.json").read_text()
     model = FeatureDPLogisticRegression(schema=schema)
@@ -188,15 +186,13 @@ def test_newcomer_1_files_are_read_by_declaration(tmp_path, command):
 
 
 # -- A3: types of other columns and rows -----------------------------------------------
+def of_records(records):
+    return GridRows.build(records.X, records.input_scaler.mapped).values
+
+
 def integers(model, X, y=None):
     """Return the integers of the rows that a fit reads."""
-
-    def read(records):
-        from skfdp.data.grid import GridRows
-
-        return GridRows.build(records.X, records.input_scaler.mapped).values
-
-    return model._on_records(read, X, y)
+    return model._on_records(of_records, X, y)
 
 
 def test_a3_a_gap_in_one_column_moves_no_stand_in_of_another():
@@ -216,24 +212,20 @@ def test_a3_a_gap_in_one_column_moves_no_stand_in_of_another():
 
 @pytest.mark.parametrize("odd", [None, 2.5, "x", np.inf])
 def test_a3_a_month_of_a_folder_moves_no_other_month(tmp_path, odd):
-    def folder(name, first):
+    def read(name, first):
         path = tmp_path / name
         path.mkdir()
         for month in range(3):
             visits = pd.Series([first if month == 1 else 1, 2, 0, 1])
             visits = visits.astype("int16") if visits.dtype == int else visits
             visits = visits.astype(str) if visits.dtype == object else visits
-            a = np.float32([0.1, np.nan, 0.6, 0.3])
             table = pd.DataFrame({"a": a, "visits": visits})
             table.to_parquet(path / f"{month}.parquet", index=False)
-        return open_table(path)
+        return integers(model, open_table(path), np.arange(12) % 2)
 
-    bounds, y = {"a": (0, 0.7), "visits": (0, 2)}, np.arange(12) % 2
+    bounds, a = {"a": (0, 0.7), "visits": (0, 2)}, np.float32([0.1, np.nan, 0.6, 0.3])
     model = DPSGDFClassifier(bounds=bounds, classes=[0, 1], solver=STEPS)
-    usual, other = (
-        integers(model, folder(name, first), y)
-        for name, first in (("usual", 1), ("odd", odd))
-    )
+    usual, other = read("usual", 1), read("odd", odd)
     others = np.arange(12) != 4
     np.testing.assert_array_equal(usual[others], other[others])
     assert (usual[1::4, 0] == 8192).all()
@@ -428,17 +420,11 @@ def test_g09_whole_numbers_and_basic_iso_text_are_dates(stored, form):
 
 def test_g09_leading_zeros_that_a_reader_dropped():
     declared = Date("2020-01-01", "2029-12-31", format="%d%m%Y")
-    for cells in (
-        ["01072024", "15012024"],
-        [1072024, 15012024],
-        ["1072024.0", 15012024],
-    ):
-        assert dates(declared, cells) == ["2024-07-01", "2024-01-15"]
+    for first in ("01072024", 1072024, "1072024.0"):
+        assert dates(declared, [first, 15012024]) == ["2024-07-01", "2024-01-15"]
     declared = Date("2000-01-01", "2029-12-31", format="%y%m%d")
-    assert dates(declared, [90203, "090203", "90203", -1, 1e300, True]) == [
-        *["2009-02-03"] * 3,
-        *[None] * 3,
-    ]
+    found = dates(declared, [90203, "090203", "90203", -1, 1e300, True])
+    assert found == ["2009-02-03"] * 3 + [None] * 3
     declared = Date("2000-01-01", "2029-12-31", format="%d.%m.%Y")
     assert dates(declared, [20240701, "01.07.2024"]) == [None, "2024-07-01"]
 
@@ -457,18 +443,18 @@ def test_g09_a_file_reader_may_read_dates_as_it_likes(tmp_path):
 
 
 def test_g09_types_of_numbers_are_warned_of_with_a_remedy():
-    table = pd.DataFrame({"d": [45292, 45293]})
-    for form, told in (
-        (None, "holds integers: declare format='%Y%m%d' if 20240131 is a date"),
-        ("%d.%m.%Y", "holds integers: declare format='%Y%m%d'"),
-    ):
-        schema = TableSchema({"d": Date("2024-01-01", "2024-12-31", format=form)})
+    table, fine = pd.DataFrame({"d": [45292, 45293]}), "%Y%m%d"
+    schemas = {
+        form: TableSchema({"d": Date("2024-01-01", "2024-12-31", format=form)})
+        for form in (None, "%d.%m.%Y", fine)
+    }
+    for form, more in ((None, " if 20240131 is a date"), ("%d.%m.%Y", "")):
+        told = f"holds integers: declare format='{fine}'{more}"
         with pytest.warns(UtilityWarning, match=told):
-            schema.select(table)
-    schema = TableSchema({"d": Date("2024-01-01", "2024-12-31", format="%Y%m%d")})
+            schemas[form].select(table)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        schema.select(table)  # private: not a word about values
+        schemas[fine].select(table)  # private: not a word about values
 
 
 def test_what_is_missing_in_a_public_column_is_said_with_one_example():
@@ -483,14 +469,10 @@ def test_what_is_missing_in_a_public_column_is_said_with_one_example():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         schema.read(table)
-    told = [str(one.message) for one in said]
-    assert told == [
-        "public column 'born': 1 of 2 values cannot be read as dates, such as "
-        "'31.02.40'.",
-        "public column 'kind': 1 of 2 values cannot be read as categories, such as "
-        "'ü'.",
-    ]
-    assert schema.check(table) == told
+    told = "public column '{}': 1 of 2 values cannot be read as {}, such as '{}'."
+    facts = ("born", "dates", "31.02.40"), ("kind", "categories", "ü")
+    wanted = [told.format(*one) for one in facts]
+    assert [str(one.message) for one in said] == schema.check(table) == wanted
 
 
 # -- A3: partitions of Dask ------------------------------------------------------------
@@ -512,13 +494,10 @@ def test_a3_types_of_a_partition_change_no_row_and_refuse_nothing(odd, labels):
         a = a.astype("float32") if a.dtype == float else a
         return pd.DataFrame({"a": a, "y": pd.Series([label, *labels, labels[1]])})
 
+    def rows(records):
+        return np.column_stack([of_records(records), records.target])
+
     def read(first, label):
-        from skfdp.data.grid import GridRows
-
-        def rows(records):
-            values = GridRows.build(records.X, records.input_scaler.mapped).values
-            return np.column_stack([values, records.target])
-
         table = collection([part(first, label), part(0.1, labels[0])])
         model = DPSGDFClassifier(bounds={"a": (0, 0.7)}, classes=labels, solver=STEPS)
         return model._on_records(
@@ -536,29 +515,22 @@ def test_a3_types_of_a_partition_change_no_row_and_refuse_nothing(odd, labels):
 @pytest.mark.extra("dask")
 def test_types_of_a_collection_are_refused_as_those_of_a_table():
     part = pd.DataFrame({"a": [0.1, 0.2], "y": [7, 8], "c": [7, 8]})
-    table = collection([part, part])
-    bounds = {"bounds": {"a": (0, 1)}}
+    table, codes = collection([part, part]), ["007", "8"]
+    columns = {"a": Number(0, 1), "y": Label(codes)}
+    of_labels = TableSchema(columns, outcomes=["y"])
+    bounds, raw = {"bounds": {"a": (0, 1)}}, FeatureDPLogisticRegression
+    holds = "but its stored type holds int"
     for model, match in (
-        (DPSGDFClassifier(classes=["a", "b"], **bounds), "`classes` differ in type"),
-        (DPSGDFClassifier(classes=["007", "8"], **bounds), "`classes` differ in type"),
-        (DPSGDFClassifier(classes=[False, True], **bounds), "`classes` differ in type"),
+        *(
+            (DPSGDFClassifier(classes=classes, **bounds), "`classes` differ in type")
+            for classes in (["a", "b"], codes, [False, True])
+        ),
         (FeatureDPRegressor(target_bounds=(0, 9), **bounds), "y holds values that are"),
-        (
-            FeatureDPLogisticRegression(
-                schema=TableSchema(
-                    {"a": Number(0, 1), "y": Label(["007", "8"])}, outcomes=["y"]
-                )
-            ),
-            "y, the column 'y' is declared as labels, but its stored type holds int",
-        ),
-        (
-            FeatureDPLogisticRegression(schema=schema_of(Category(["007", "8"]))),
-            "column 'c' is declared as categories, but its stored type holds integers",
-        ),
+        (raw(schema=of_labels), f"y, the column 'y' is declared as labels, {holds}"),
+        (raw(schema=schema_of(Category(codes))), f"'c' is declared as cat.*, {holds}"),
     ):
-        y = table["y"]
-        if isinstance(model, FeatureDPRegressor):
-            y = y.astype("datetime64[s]")
+        times = isinstance(model, FeatureDPRegressor)
+        y = table["y"].astype("datetime64[s]") if times else table["y"]
         with pytest.raises(ValueError, match=match):
             model.fit(table[["a", "c"] if model.get_params()["schema"] else ["a"]], y)
 

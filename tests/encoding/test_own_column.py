@@ -133,15 +133,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("column", "reason"), REFUSED)
 def test_what_a_file_would_hold_as_something_else_is_refused(column, reason, tmp_path):
-    schema = TableSchema({"a": column})
-    assert schema.blocks()
+    schema, path = TableSchema({"a": column}), tmp_path / "s.toml"
     with pytest.raises(SchemaError, match=reason):
-        schema.save(tmp_path / "s.toml")
-    assert not (tmp_path / "s.toml").exists()
+        schema.save(path)
+    assert schema.blocks() and not path.exists()
     kept = Described(0, 1, more=[1, "b", 0.5], knots=[0, 1], missing=["-"])
     schema = TableSchema({"a": kept, "b": Described()})
-    schema.save(tmp_path / "s.toml")
-    assert TableSchema.load(tmp_path / "s.toml") == schema
+    schema.save(path)
+    assert TableSchema.load(path) == schema
 
 
 def test_own_numbers_of_a_cell_move_no_other_cell():

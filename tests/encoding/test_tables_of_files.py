@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -58,6 +59,10 @@ def folder(path, first, second, kind="parquet"):
     return path
 
 
+def ordered(first, second, turned):
+    return (second, first) if turned else (first, second)
+
+
 either_order = pytest.mark.parametrize("turned", [False, True])
 WHOLE = pa.array(RNG.integers(0, 9, N))
 NUMBERS = {
@@ -77,7 +82,7 @@ NUMBERS = {
 @either_order
 @pytest.mark.parametrize("name", NUMBERS)
 def test_attack_1_numbers_of_two_types_are_promoted(tmp_path, name, turned, kind):
-    parts = [WHOLE, NUMBERS[name]][:: -1 if turned else 1]
+    parts = ordered(WHOLE, NUMBERS[name], turned)
     table = open_table(folder(tmp_path / "t", *parts, kind=kind))
     cells = [cell for part in parts for cell in part.to_pylist()]
     wanted = [np.nan if cell is None else float(cell) for cell in cells]
@@ -100,10 +105,8 @@ TEXTS["categories"] = TEXTS["text"].dictionary_encode()
 def test_a3_text_in_one_file_is_read_as_numbers_where_others_hold_them(
     tmp_path, name, turned
 ):
-    parts = [WHOLE, TEXTS[name]][:: -1 if turned else 1]
-    table = open_table(folder(tmp_path / "t", *parts))
-    texts = np.r_[np.nan, np.nan, 2:N]
-    wanted = [WHOLE.to_numpy(), texts][:: -1 if turned else 1]
+    table = open_table(folder(tmp_path / "t", *ordered(WHOLE, TEXTS[name], turned)))
+    wanted = ordered(WHOLE.to_numpy(), np.r_[np.nan, np.nan, 2:N], turned)
     np.testing.assert_array_equal(table[0 : 2 * N][:, 0], np.concatenate(wanted))
     assert table["a"].dtype == object
 
@@ -111,8 +114,7 @@ def test_a3_text_in_one_file_is_read_as_numbers_where_others_hold_them(
 @either_order
 @pytest.mark.parametrize("name", OTHERS)
 def test_attack_1_other_types_are_refused_by_name_when_opened(tmp_path, name, turned):
-    parts = [WHOLE, OTHERS[name]][:: -1 if turned else 1]
-    path = folder(tmp_path / "t", *parts)
+    path = folder(tmp_path / "t", *ordered(WHOLE, OTHERS[name], turned))
     with pytest.raises(ValueError, match="column 'a' has the types .*int64.* in the f"):
         open_table(path)
 
@@ -142,25 +144,21 @@ def test_attack_1_codes_are_never_floats(tmp_path):
 @pytest.mark.parametrize("damage", ["gone", "cut", "changed"])
 def test_attack_1_a_failing_disk_ends_a_fit_in_one_sentence(tmp_path, damage):
     path = folder(tmp_path / "t", WHOLE, NUMBERS["float64"])
-    ledger = PrivacyLedger()
-    model = clone(SOON)
+    part = path / "part1.parquet"
 
     class Spoiling(PrivacyLedger):
         def charge(self, *args, **more):
-            found = ledger.charge(*args, **more)
-            part = path / "part1.parquet"
+            found = super().charge(*args, **more)
+            left = {"cut": part.read_bytes()[:200], "changed": GARBAGE * 10}
+            part.write_bytes(left.get(damage, b""))
             if damage == "gone":
                 part.unlink()
-            elif damage == "cut":
-                part.write_bytes(part.read_bytes()[:200])
-            else:
-                part.write_bytes(GARBAGE * 10)
             return found
 
-    model.set_params(ledger=Spoiling())
+    model = clone(SOON).set_params(ledger=Spoiling())
     with withheld("^the table cannot be read .* fit again.$"):
         model.fit(open_table(path), LABELS)
-    assert len(ledger) > 0 and not hasattr(model, "coef_")
+    assert len(model.ledger) > 0 and not hasattr(model, "coef_")
 
 
 # -- folders, damaged files, text that is no UTF-8 ------------------------------------
@@ -177,19 +175,14 @@ def test_a_folder_has_the_format_of_its_files(tmp_path, suffix):
     assert open_table(str(tmp_path))["a"].tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("names", "found"),
-    [
-        (("a.arrow", "b/c.parquet"), ".arrow, .parquet"),
-        (("a.parquet", "README.md"), ".md, .parquet"),
-        (("a.csv",), ".csv"),
-        (("part-00000",), "no suffix"),
-        ((), "none"),
-    ],
-)
+SUFFIXES = {"a.arrow b/c.parquet": ".arrow, .parquet", "": "none", "a.csv": ".csv"}
+SUFFIXES |= {"a.parquet README.md": ".md, .parquet", "part-00000": "no suffix"}
+
+
+@pytest.mark.parametrize(("names", "found"), SUFFIXES.items())
 def test_a_folder_of_other_files_is_refused_by_their_suffixes(tmp_path, names, found):
     (tmp_path / "b").mkdir()
-    for name in names:
+    for name in names.split():
         write = parquet.write_table if "parquet" in name else feather.write_feather
         write(pa.table({"a": [0.777123]}), tmp_path / name)
     with pytest.raises(ValueError, match=f"with these suffixes: {found}; leave only "):
@@ -230,16 +223,14 @@ def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
     tables = [open_table(rows), open_table(rows[10:])]
     with path.open("r+b") as file:  # within a page, so that no signal is raised
         file.truncate(offset + 200)
+    told = r"^the table cannot be read .* again\."
     for table in tables:
         for chosen in (slice(0, 5), [0, 3]):
-            with pytest.raises(OSError, match="^the table cannot be read .* again."):
+            with pytest.raises(OSError, match=told):
                 table[chosen]
-    model = clone(SOON)
-    with (
-        sklearn.config_context(working_memory=0),
-        pytest.raises(OSError, match="^the table cannot be read .* fit again.$"),
-    ):
-        model.fit(rows, LABELS[:40])
+    refused = pytest.raises(OSError, match=told.replace(" again", " fit again") + "$")
+    with sklearn.config_context(working_memory=0), refused:
+        clone(SOON).fit(rows, LABELS[:40])
 
 
 def test_the_type_of_an_error_is_not_told(monkeypatch):
@@ -271,15 +262,12 @@ def test_text_that_is_no_utf8_is_read_with_a_mark(tmp_path, store, coded, kind):
         given = path
     wanted = ["a\N{REPLACEMENT CHARACTER}", None, "a"]
     table = open_table(given)
-    assert table["y"].tolist() == wanted
-    assert table[0:3][:, 1].tolist() == wanted
+    assert table["y"].tolist() == wanted and table[0:3][:, 1].tolist() == wanted
     encoder = DeclaredEncoder(TableSchema({"y": Category(["a"])}))
     if store == "table":  # other, missing, "a"
-        for kind_of_table in (
-            given,
-            pd.DataFrame({"y": given["y"].to_pandas(types_mapper=pd.ArrowDtype)}),
-        ):
-            found = encoder.fit_transform(kind_of_table)
+        frame = pd.DataFrame({"y": given["y"].to_pandas(types_mapper=pd.ArrowDtype)})
+        for one in (given, frame):
+            found = encoder.fit_transform(one)
             np.testing.assert_array_equal(found, np.eye(3)[[1, 2, 0]])
 
 
@@ -304,21 +292,17 @@ def test_attack_10_masked_groups_and_weights_are_refused(kind):
 
 def with_masks(values, form):
     """Return values whose entries of the first row, or the first one, are masked."""
-    mask = np.zeros(np.shape(values), dtype=bool)
-    mask[0] = True
-    array = np.ma.MaskedArray(values, mask)
+    if form == "list":
+        return [MASKED, *values[1:]]
     if form == "objects":
         found = np.array(values, dtype=object)
         for place in np.ndindex(found[:1].shape):
             found[place] = MASKED
         return found
-    if form == "list":
-        return [MASKED, *values[1:]]
-    if form == "rows":
-        return list(array)
-    assert form == "array"
+    array = np.ma.MaskedArray(values)
+    array[0] = MASKED
     array.fill_value = array.data.flat[0]
-    return array
+    return {"rows": list, "array": lambda one: one}[form](array)
 
 
 @pytest.mark.filterwarnings("error:Warning. converting a masked element to nan")
@@ -393,35 +377,27 @@ def tuples(entry):
     return pd.Series([(i // 2, entry if i < 2 else 0.5) for i in range(N)])
 
 
-UNNAMED = {
-    **{f"{one} in a list": [one, *PERSONS[1:]] for one in (MASKED, np.nan, None)},
-    "masked in a list of numbers": [MASKED, *range(1, N)],
-    "NaN among complex numbers": np.array([complex(np.nan, 0), *range(1, N)]),
-    "masked among objects": with_masks(PERSONS, "objects"),
-    "masked among numbers": with_masks(np.arange(N), "objects"),
-    "masked in an array": with_masks(PERSONS, "array"),
-    **{f"{one} in StringDType": strings(one) for one in (None, np.nan, pd.NA)},
-    "NaN in a structure": structured(3),
-    "masked in a structure": structured(3, masked=True),
-    "NaN in tuples": tuples(np.nan),
-    "None in tuples": tuples(None),
-    "NaN in tuples in tuples": tuples((1, np.nan)),
-}
+UNNAMED = [
+    *([one, *PERSONS[1:]] for one in (MASKED, np.nan, None)),
+    *([MASKED, *range(1, N)], np.array([complex(np.nan, 0), *range(1, N)])),
+    *(with_masks(PERSONS, "objects"), with_masks(np.arange(N), "objects")),
+    *(with_masks(PERSONS, "array"), strings(None), strings(np.nan), strings(pd.NA)),
+    *(structured(3), structured(3, masked=True)),
+    *(tuples(np.nan), tuples(None), tuples((1, np.nan))),
+]
 
 
-@pytest.mark.parametrize("name", UNNAMED)
-def test_missing_names_of_persons_are_refused_in_any_form(name):
-    with pytest.raises(ValueError, match="^groups has missing entries: give each"):
-        LOGISTIC.fit(X, Y, groups=UNNAMED[name])
+def test_missing_names_of_persons_are_refused_in_any_form():
+    for groups in UNNAMED:
+        with pytest.raises(ValueError, match="^groups has missing entries: give each"):
+            LOGISTIC.fit(X, Y, groups=groups)
 
 
-@pytest.mark.parametrize(
-    "groups", [PERSONS, strings(), structured(), structured(masked=True), tuples(0.5)]
-)
-def test_names_of_persons_make_the_same_persons_in_any_form(groups):
-    wanted = np.arange(N) // 2
-    *_, persons = kept_rows(None, groups, N, Relation.of("replace_one"))
-    assert persons.tolist() == wanted.tolist()
+def test_names_of_persons_make_the_same_persons_in_any_form():
+    forms = PERSONS, strings(), structured(), structured(masked=True), tuples(0.5)
+    for groups in forms:
+        *_, persons = kept_rows(None, groups, N, Relation.of("replace_one"))
+        assert persons.tolist() == (np.arange(N) // 2).tolist()
 
 
 # -- models that refuse short tables --------------------------------------------------
@@ -448,16 +424,11 @@ def test_attack_10_no_neighbour_loses_a_prediction(n_bad):
 
 
 def test_attack_10_a_record_moves_its_own_cell_of_a_score_alone():
-    table = np.clip(X, 0, 0.8)
-    other = table.copy()
-    other[0, 0] = 1.0
-    given = {"metrics": "accuracy", "model_is_public": True}
-    exact = [
-        private_score(NeedsTwo(), one, (one[:, 0] > 0.5) * 1, 1e6, **given)
-        for one in (table, other)
-    ]
-    found = [score.values["accuracy"] for score in exact]
-    assert found[0] > 0.99 and found[1] > 0.98
+    table, given = np.clip(X, 0, 0.8), {"metrics": "accuracy", "model_is_public": True}
+    for first, least in ((table[0, 0], 0.99), (1.0, 0.98)):
+        table[0, 0] = first
+        found = private_score(NeedsTwo(), table, (table[:, 0] > 0.5) * 1, 1e6, **given)
+        assert found.values["accuracy"] > least
 
 
 # -- Dask -----------------------------------------------------------------------------
@@ -483,9 +454,7 @@ def failing(rows):
     return rows.map_blocks(fail, dtype=float, meta=np.zeros((0, 0)))
 
 
-def check_withheld(call):
-    with withheld("^a partition .* withheld .*see it.$", RuntimeError):
-        call()
+WITHHELD = "^a partition .* withheld .*see it.$", RuntimeError
 
 
 @pytest.mark.extra("dask")
@@ -495,10 +464,10 @@ def test_errors_of_a_graph_are_withheld():
     rows, labels = (array.from_array(one, chunks=50) for one in (X, Y))
     ledger = PrivacyLedger()
     model, fitted = clone(SOON).set_params(ledger=ledger), clone(SOON).fit(X, Y)
-    given = {"model_is_public": True, "ledger": ledger}
-    check_withheld(lambda: model.fit(failing(rows), labels))
-    check_withheld(lambda: model.plan(failing(rows), labels))
-    check_withheld(lambda: private_score(fitted, failing(rows), labels, 1.0, **given))
+    given = {"epsilon": 1.0, "model_is_public": True, "ledger": ledger}
+    for use in (model.fit, model.plan, partial(private_score, fitted, **given)):
+        with withheld(*WITHHELD):
+            use(failing(rows), labels)
     assert not len(ledger)
 
 
@@ -516,7 +485,8 @@ def test_errors_of_a_graph_on_a_cluster_are_withheld():
         def result(self):
             raise KeyError(SECRET)
 
-    check_withheld(lambda: cluster.Partitions([(X, Y)], Client()))
+    with withheld(*WITHHELD):
+        cluster.Partitions([(X, Y)], Client())
 
 
 @pytest.mark.extra("dask")

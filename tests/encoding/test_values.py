@@ -39,10 +39,8 @@ CELLS += ["missing"]
 
 
 def read(texts):
-    frame = pd.DataFrame({name: texts for name in NAMES})
-    buffer = io.StringIO()
-    frame.to_csv(buffer, index=False)
-    return pd.read_csv(io.StringIO(buffer.getvalue()))
+    csv = pd.DataFrame({name: texts for name in NAMES}).to_csv(index=False)
+    return pd.read_csv(io.StringIO(csv))
 
 
 @settings(max_examples=30, deadline=None)
@@ -72,22 +70,18 @@ VALUES += [np.datetime64("NaT"), np.datetime64(2**62, "D"), np.datetime64(-1, "a
 VALUES += [pd.Timestamp("2020-02-29 10:00:00.123456789"), np.timedelta64("NaT")]
 
 
-def is_huge(value):
-    return type(value) is int and abs(value) > 2**100
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(range(len(VALUES))), min_size=1, max_size=5))
 def test_a_row_is_encoded_as_if_it_stood_alone(chosen):
     def table(rows):
         cells = np.empty((len(rows), 3), dtype=object)
-        for i, row in enumerate(rows):
-            for j in range(3):
-                cells[i, j] = VALUES[row]
+        for i, j in np.ndindex(cells.shape):
+            cells[i, j] = VALUES[rows[i]]
         return pd.DataFrame(cells, columns=NAMES)
 
-    if OLD_PANDAS:  # which cannot hold them
-        chosen = [row for row in chosen if not is_huge(VALUES[row])] or [0]
+    if OLD_PANDAS:  # which cannot hold larger ones
+        small = [type(one) is not int or abs(one) < 2**100 for one in VALUES]
+        chosen = [row for row in chosen if small[row]] or [0]
 
     def inferred(rows):
         return pd.DataFrame({n: pd.Series([VALUES[r] for r in rows]) for n in NAMES})
@@ -216,15 +210,13 @@ def test_columns_of_every_library():
 
 
 def test_columns_that_hold_no_value_of_ours():
-    nanoseconds = [1, None, 10**9]
+    times, lists = [1, None, 10**9], [[1, 2], None, [3, 4]]
+    of_polars, kinds = pl.Series(times, dtype=pl.Int64), (pa.duration, pa.time64)
     for raw in (
-        [[1, 2], None, [3, 4]],
-        pl.Series([[1, 2], None, [3, 4]]),
-        pl.Series(nanoseconds, dtype=pl.Int64).cast(pl.Duration("ns")),
-        pl.Series(nanoseconds, dtype=pl.Int64).cast(pl.Time),
-        pa.chunked_array([pa.array(nanoseconds, pa.duration("ns"))]),
-        pa.chunked_array([pa.array(nanoseconds, pa.time64("ns"))]),
-        pd.Series(nanoseconds, dtype="Int64").astype("timedelta64[ns]"),
+        *(lists, pl.Series(lists), of_polars.cast(pl.Duration("ns"))),
+        *(pa.chunked_array([pa.array(times, kind("ns"))]) for kind in kinds),
+        of_polars.cast(pl.Time),
+        pd.Series(times, dtype="Int64").astype("timedelta64[ns]"),
         pd.Series(pd.PeriodIndex(["2020-01", None, "2020-02"], freq="M")),
         pd.Series(pd.arrays.IntervalArray.from_tuples([(0, 1), None, (1, 2)])),
     ):

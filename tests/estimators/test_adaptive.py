@@ -83,14 +83,12 @@ def test_the_mean_and_the_quantile_are_those_of_the_rows(monkeypatch):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_all_releases_are_one_composition(relation, releases):
     X, y = far_rows(n=400)
-    model = classifier(
-        neighboring_relation=related(relation, 400), solver=steps(3), **ALGORITHM_2
-    ).fit(X, y)
+    given = {"neighboring_relation": related(relation, 400), "solver": steps(3)}
+    model = classifier(**given, **ALGORITHM_2).fit(X, y)
     events = model.privacy_.events
     assert [event.label for event in events] == LABELS
     assert 0.999 < model.privacy_.epsilon <= 1.0
-    assert [e.n_steps for e in events] == [1, 3, 2, 1, 1, 3]
-    assert len(releases) == 11
+    assert [e.n_steps for e in events] == [1, 3, 2, 1, 1, 3] and len(releases) == 11
     replaces = relation == "replace_one"
     by_label = {event.label: event for event in events}
     rough, shells = by_label["rough mean"], by_label["distances"]
@@ -163,16 +161,15 @@ def test_a_quantile_is_the_least_radius_with_enough_within_and_doubt_widens_it()
     exact = adaptive.quantile(counted(values), 0.9, 1e-9, 5000)
     assert np.mean(values > exact) <= 0.1
     assert np.mean(values > RADII[np.searchsorted(RADII, exact) - 1]) > 0.1
+
+    def noisy(std):
+        drawn = counted(values) + rng.normal(0, std, N_SHELLS + 1)
+        return adaptive.quantile(drawn, 0.9, std, 5000)
+
     for std in (5.0, 30.0):
-        found = [
-            adaptive.quantile(
-                counted(values) + rng.normal(0, std, N_SHELLS + 1), 0.9, std, 5000
-            )
-            for _ in range(50)
-        ]
-        assert np.mean([exact * 0.84 < one < exact * 1.5 for one in found]) > 0.9
-    blind = counted(values) + rng.normal(0, 3000, N_SHELLS + 1)
-    assert adaptive.quantile(blind, 0.9, 3000.0, 5000) == 1.0
+        inside = [exact * 0.84 < noisy(std) < exact * 1.5 for _ in range(50)]
+        assert np.mean(inside) > 0.9
+    assert noisy(3000.0) == 1.0
 
 
 # -- clipped features ------------------------------------------------------------------
@@ -190,8 +187,7 @@ def test_rows_are_cut_with_their_constant_column(kind, releases):
     rows = [query.rows for query in queries if isinstance(query, LinearQuery)][-1]
     rows = rows.values * rows.unit
     norms = np.linalg.norm(rows, axis=1)
-    assert norms.max() <= LONGEST * (1 + 1e-12)
-    assert norms[0] > LONGEST - 0.01
+    assert norms.max() <= LONGEST * (1 + 1e-12) and norms[0] > LONGEST - 0.01
     assert rows[0, -1] < 1e-3  # the constant column is cut with the row
     usual = np.linalg.norm(rows[:, :-1], axis=1) < 0.99
     np.testing.assert_allclose(rows[usual, -1], 1.0)  # tau over tau

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-)
+import skfdp
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, compose
 from skfdp.privacy.assumptions import (
     BOUNDS_RELEASED,
@@ -32,26 +27,20 @@ SCALES = np.array([1.0, 100.0, 1e6, 0.01])
 SHIFTS = np.array([0.0, 500.0, 0.0, 1.0])
 CLASSES = {"classes": [0, 1]}
 TARGET, FIRST = {"target_bounds": (-8, 8)}, {"public_features": [0]}
-LOGISTIC = FeatureDPLogisticRegression
+LOGISTIC = skfdp.FeatureDPLogisticRegression
+BATCHES = {"solver": NoisySGD(batch_size=200, max_iter=40, normalize=True)}
+KNOWN = {"public_target": True, "public_features": [3]}
+PADDED = {"public_features": [1], "solver": FeatureDPSGD()}
 ESTIMATORS = {
-    "dpsgd-f": (DPSGDFClassifier, CLASSES),
-    "dpsgd-f, normalised batches": (
-        DPSGDFClassifier,
-        CLASSES | {"solver": NoisySGD(batch_size=200, max_iter=40, normalize=True)},
-    ),
+    "dpsgd-f": (skfdp.DPSGDFClassifier, CLASSES),
+    "dpsgd-f, normalised batches": (skfdp.DPSGDFClassifier, CLASSES | BATCHES),
     "feature-dp": (LOGISTIC, CLASSES),
     "feature-dp, columns public": (LOGISTIC, CLASSES | {"public_features": [0, 2]}),
-    "feature-dp, target public": (
-        LOGISTIC,
-        {"public_target": True, "public_features": [3], "centering": None},
-    ),
-    "feature-dp, padded": (
-        LOGISTIC,
-        CLASSES | {"public_features": [1], "solver": FeatureDPSGD()},
-    ),
-    "regressor": (FeatureDPRegressor, TARGET),
-    "regressor, columns public": (FeatureDPRegressor, TARGET | FIRST),
-    "dpsgd-f regressor": (DPSGDFRegressor, TARGET | {"loss": "huber"}),
+    "feature-dp, target public": (LOGISTIC, KNOWN | {"centering": None}),
+    "feature-dp, padded": (LOGISTIC, CLASSES | PADDED),
+    "regressor": (skfdp.FeatureDPRegressor, TARGET),
+    "regressor, columns public": (skfdp.FeatureDPRegressor, TARGET | FIRST),
+    "dpsgd-f regressor": (skfdp.DPSGDFRegressor, TARGET | {"loss": "huber"}),
 }
 each = pytest.mark.parametrize("name", ESTIMATORS)
 
@@ -89,8 +78,7 @@ def test_bounds_are_released_first_within_the_budget(name, problem, releases):
     assert [type(seen["query"]) for seen in releases[:2]] == [BinCounts] * 2
     p = private_columns(name).sum()
     for event, seen in zip(events[:2], releases, strict=False):
-        assert event.clip_norm == math.sqrt(p)
-        assert event.noise_std == (seen["std"],)
+        assert event.clip_norm == math.sqrt(p) and event.noise_std == (seen["std"],)
     assert 1.99 < model.privacy_.epsilon <= 2.0
     assert compose(events).epsilon(1e-5) == pytest.approx(model.privacy_.epsilon)
     # everything that ran was charged, and nothing else
@@ -208,11 +196,8 @@ def test_the_orthant_holds_with_released_bounds(problem, releases):
         values = query.rows.values.copy()
         row = model.input_scaler_.mapped(row)[0, :3]
         values[0, :3] = np.trunc(row / query.rows.unit)
-        rows = dataclasses.replace(
-            query.rows,
-            values=values,
-            squared_norms=(values.astype(float) ** 2).sum(axis=1),
-        )
+        norms = (values.astype(float) ** 2).sum(axis=1)
+        rows = dataclasses.replace(query.rows, values=values, squared_norms=norms)
         moved = dataclasses.replace(query, rows=rows)
         contributions.append(moved.exact_sum(theta, np.array([0]), unit) * unit)
     for one, other in itertools.product(contributions, repeat=2):
@@ -234,5 +219,4 @@ def test_the_report_speaks_of_released_bounds(problem):
 def test_without_privacy_bounds_are_not_used(problem):
     X, score = problem
     model = make("dpsgd-f", math.inf).fit(X, score > 0)
-    assert model.input_scaler_.low is None
-    assert model.score(X, score > 0) > 0.8
+    assert model.input_scaler_.low is None and model.score(X, score > 0) > 0.8

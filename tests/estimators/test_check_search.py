@@ -38,29 +38,27 @@ def model(ledger, kind=DPSGDFClassifier, **parameters):
     return kind(ledger=ledger, **FACTS, **parameters)
 
 
+TWO, RANDOM = {"cv": KFold(2)}, {"cv": ShuffleSplit(2), "refit": False, "n_iter": 2}
+SCORED = {"scoring": ["accuracy", "neg_log_loss"], "refit": "accuracy"}
+FEATURE_DP = {"kind": FeatureDPLogisticRegression, "public_features": ["a"]}
 SEARCHES = {
     "grid": lambda ledger: GridSearchCV(model(ledger), GRID, cv=KFold(3)),
     "stratified, other costs": lambda ledger: GridSearchCV(
         model(ledger), {"epsilon": [0.3, 2.0, 0.5]}, cv=2
     ),
     "no refit": lambda ledger: RandomizedSearchCV(
-        model(ledger), GRID, n_iter=2, cv=ShuffleSplit(2), refit=False, random_state=0
+        model(ledger), GRID, random_state=0, **RANDOM
     ),
     "halving": lambda ledger: HalvingGridSearchCV(
-        model(ledger, epsilon=0.5), GRID, cv=KFold(2), random_state=0
+        model(ledger, epsilon=0.5), GRID, random_state=0, **TWO
     ),
     "pipeline": lambda ledger: GridSearchCV(
         make_pipeline(FunctionTransformer(), "passthrough", model(ledger)),
         {"dpsgdfclassifier__C": [0.1, 1.0]},
-        cv=KFold(2),
+        **TWO,
     ),
     "public column": lambda ledger: GridSearchCV(
-        model(ledger, FeatureDPLogisticRegression, public_features=["a"]),
-        {"C": [0.1, 1.0]},
-        cv=KFold(2),
-        scoring=["accuracy", "neg_log_loss"],
-        refit="accuracy",
-        error_score=0.0,
+        model(ledger, **FEATURE_DP), {"C": [0.1, 1.0]}, error_score=0, **TWO, **SCORED
     ),
 }
 
@@ -87,19 +85,6 @@ def test_it_says_what_the_search_charges(name, limit):
     assert charged == found.n_allowed
     assert refused == bool(search.refit and not found.allows_refit)
     assert (found.reason is None) == (found.n_allowed == found.n_fits)
-
-
-def test_what_is_printed():
-    ledger = a_ledger()
-    search = SEARCHES["grid"](ledger)
-    start = "10 fits (3 candidates x 3 folds + 1 refit), whose scores epsilon does not "
-    start += "cover; the ledger allows "
-    found = ledger.check_search(search, X, Y)
-    assert repr(found) == f"{start}7, not the refit"
-    assert "budget exhausted" in found.reason
-    for large in (a_ledger(50.0), PrivacyLedger()):
-        search = SEARCHES["grid"](large)
-        assert repr(large.check_search(search, X, Y)) == f"{start}all of them"
 
 
 def test_nothing_is_released_or_drawn(releases):

@@ -128,12 +128,8 @@ def killed(folder, model, moment):
 
         try:
             os.pwrite, Mechanism.release = in_two, shown
-            for owner, name in (
-                (os, "fsync"),
-                (Path, "unlink"),
-                (Store, "_write"),
-                (Mechanism, "_released_now"),
-            ):
+            writes = (os, "fsync"), (Path, "unlink"), (Store, "_write")
+            for owner, name in (*writes, (Mechanism, "_released_now")):
                 setattr(owner, name, after(getattr(owner, name)))
             within(folder / "checkpoint", model)
         finally:
@@ -308,12 +304,9 @@ def test_a_fit_that_was_refused_its_charge_leaves_nothing(path):
 ZERO_ONE = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1]}
 OWN_LOSS = FeatureDPSGD(max_iter=2, public_loss=lambda *given: given[:2])
 MIXED = FeatureDPLogisticRegression(**ZERO_ONE, public_features=[0], solver=OWN_LOSS)
-STARTED = FeatureDPLogisticRegression(
-    bounds=(0, 1),
-    public_features=[0, 1],
-    public_target=True,
-    public_model=LogisticRegression(),
-)
+KNOWN = {"public_features": [0, 1], "public_target": True}
+OTHERS_MODEL = {"bounds": (0, 1), "public_model": LogisticRegression()}
+STARTED = FeatureDPLogisticRegression(**KNOWN, **OTHERS_MODEL)
 FITS = {
     "persons, Poisson": (classifier(solver=BATCHES), X, {"groups": np.arange(60) // 3}),
     "weights": (classifier(), X, {"sample_weight": np.arange(60) % 3}),
@@ -331,12 +324,12 @@ def test_all_random_numbers_come_from_the_key(name, path, given):
     model, rows, more = FITS[name]
     within(path, clone(model), rows, Y, stop=True, **more)
     first, given[:] = given[:], []
-    if "n_jobs" in model.get_params():
-        model = clone(model).set_params(n_jobs=2)
-    within(path, clone(model), rows, Y, **more)
+    parallel = {"n_jobs": 2} if "n_jobs" in model.get_params() else {}
+    model = clone(model).set_params(**parallel)
+    within(path, model, rows, Y, **more)
     assert given == first and len(set(given)) == len(given)
     given.clear()
-    within(path, clone(model), rows, Y, **more)
+    within(path, model, rows, Y, **more)
     assert not set(given) & set(first)
 
 
@@ -362,15 +355,10 @@ with skfdp.checkpoint(sys.argv[1]):
 
 @pytest.mark.nightly
 def test_another_interpreter_gives_the_same_bits(path):
-    told = set()
+    command, told = [sys.executable, "-W", "ignore", "-c", SCRIPT, path], set()
     for seed in "12":
-        more = {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": seed}
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", SCRIPT, path],
-            env=os.environ | more,
-            capture_output=True,
-            text=True,
-        )
+        more = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": seed}
+        done = subprocess.run(command, env=more, capture_output=True, text=True)
         told.add(done.stdout)
     assert len(told) == 1 and len(told.pop()) == 65
 

@@ -16,23 +16,17 @@ from skfdp.solvers.descent import Descent
 
 KINDS = (DPSGDFClassifier, FeatureDPLogisticRegression)
 STEP = NoisyGradientDescent(max_iter=1)
-INFINITE = float("inf")
 
 
 # -- without privacy ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("loss", "gap"), [("squared_hinge", 1e-5), ("hinge", 0.02)])
 def test_infinite_epsilon_of_the_hinges(loss, gap):
     """L-BFGS is exact on the squared hinge and near the optimum on the hinge."""
     X, y = load_breast_cancer(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    ours = DPSGDFClassifier(
-        epsilon=INFINITE, loss=loss, fit_intercept=False, C=0.1
-    ).fit(X, y)
-    theirs = LinearSVC(
-        loss=loss, dual=True, C=0.1, fit_intercept=False, tol=1e-8, max_iter=10**6
-    ).fit(X, y)
+    X, given = StandardScaler().fit_transform(X), {"fit_intercept": False, "C": 0.1}
+    ours = DPSGDFClassifier(float("inf"), loss=loss, **given).fit(X, y)
+    theirs = LinearSVC(loss=loss, dual=True, tol=1e-8, max_iter=10**6, **given)
+    theirs.fit(X, y)
 
     def value(coef):
         return LOSSES[loss].value(X @ coef.T, y).sum() + (coef**2).sum() / 0.2
@@ -47,8 +41,7 @@ def test_with_nothing_public_the_two_are_one_method(n_classes, solver, small):
     y = np.arange(300) % n_classes
     made = [kind(bounds=(0, 1), solver=solver) for kind in KINDS]
     ours, theirs = (model.plan(small[0], y) for model in made)
-    assert ours.events == theirs.events
-    assert ours.assumptions == theirs.assumptions
+    assert ours.events == theirs.events and ours.assumptions == theirs.assumptions
 
 
 def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
@@ -59,8 +52,7 @@ def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
     )
 
     def ridge(coef, intercept, X_public, labels):
-        assert X_public.shape == (300, 2)
-        assert labels is None
+        assert X_public.shape == (300, 2) and labels is None
         return coef / (0.1 * len(X_public)), np.zeros_like(intercept)
 
     common = {"bounds": False, "public_features": [0, 1], "centering": None}
@@ -92,11 +84,9 @@ def test_public_labels_reach_a_callable_only_if_the_target_is_public(small):
             seen.append(None if labels is None else {*labels})
             return np.zeros_like(coef), np.zeros_like(intercept)
 
-        FeatureDPLogisticRegression(
-            public_target=public_target,
-            bounds=(0, 1),
-            solver=FeatureDPSGD(public_loss=spy, max_iter=1),
-        ).fit(X, np.where(y, "yes", "no"))
+        solver = FeatureDPSGD(public_loss=spy, max_iter=1)
+        given = {"public_target": public_target, "bounds": (0, 1), "solver": solver}
+        FeatureDPLogisticRegression(**given).fit(X, np.where(y, "yes", "no"))
         # Once before the charge, and in each step.
         assert seen == [{"yes", "no"} if public_target else None] * 2
 

@@ -54,13 +54,12 @@ def spread(make, X, y, n_fits):
 LABEL_DP = {"public_features": "all", "bounds": (0, 1)}
 STEPS = NoisyGradientDescent(max_iter=60)
 TAIL = NoisyGradientDescent(iterate="tail", max_iter=60)
+TWO = {"classes": [0, 1], "solver": STEPS}
 DESCENTS = {
-    "classifier": DPSGDFClassifier(classes=[0, 1], solver=STEPS),
-    "public": FeatureDPLogisticRegression(
-        classes=[0, 1], public_features=[0], solver=STEPS
-    ),
-    "tail": DPSGDFClassifier(classes=[0, 1], solver=TAIL),
-    "penalty": DPSGDFClassifier(classes=[0, 1], C=0.01, solver=STEPS),
+    "classifier": DPSGDFClassifier(**TWO),
+    "public": FeatureDPLogisticRegression(public_features=[0], **TWO),
+    "tail": DPSGDFClassifier(**TWO | {"solver": TAIL}),
+    "penalty": DPSGDFClassifier(C=0.01, **TWO),
     "regressor": DPSGDFRegressor(target_bounds=(-5, 5), solver=STEPS),
 }
 
@@ -99,8 +98,7 @@ def test_the_noise_of_many_weights_is_bounded(table, monkeypatch):
     monkeypatch.setattr(postprocessing, "MOST_WEIGHTS", 3)
     model = DPSGDFClassifier(5.0, bounds=(0, 1), classes=[0, 1])
     found, stated, kind = spread(lambda: clone(model), X, y, 5)
-    assert kind == "upper bound"
-    assert (found < stated).all()
+    assert kind == "upper bound" and (found < stated).all()
 
 
 @given(
@@ -152,17 +150,15 @@ def test_the_noise_of_many_weights_is_that_of_a_diagonal(n_classes, monkeypatch)
     rng = np.random.default_rng(0)
     X = rng.random((2000, 6))
     y = labels(X @ rng.normal(size=(6, n_classes)), rng)
-    model = FeatureDPLogisticRegression(
-        5.0, classes=range(n_classes), random_state=0, **LABEL_DP
-    )
+    given_ = LABEL_DP | {"classes": range(n_classes), "random_state": 0}
+    model = FeatureDPLogisticRegression(5.0, **given_)
     joint = model.fit(X, y).coef_noise_
     monkeypatch.setattr(label_noise, "MOST_WEIGHTS", 3)
     apart = model.fit(X, y).coef_noise_
     assert apart.estimate is None
     assert np.isnan(apart.std_of(np.eye(6))).all()  # they are not independent
     ratio = apart.std / joint.std
-    assert (ratio[:, :-1] > 0.55).all()
-    assert (ratio[:, :-1] < 1.6).all()
+    assert (ratio[:, :-1] > 0.55).all() and (ratio[:, :-1] < 1.6).all()
 
 
 def test_a_part_of_many_rows_tells_the_curvature(monkeypatch):
@@ -200,14 +196,14 @@ class TestTable:
 
     def test_noise_is_in_the_units_of_the_coefficients(self, table):
         X, _, target = table
-        options = {"alpha": 1.0, "solver": STEPS, "public_features": "all"}
-        small = FeatureDPRegressor(bounds=(0, 1), target_bounds=(-5, 5), **options)
-        large = FeatureDPRegressor(bounds=(0, 10), target_bounds=(-500, 500), **options)
-        small = small.set_params(random_state=0).fit(X, target).coef_noise_.std
-        large = large.set_params(random_state=0)
-        large = large.fit(10 * X, 100 * target).coef_noise_.std
-        np.testing.assert_allclose(large[:, :-1], 10 * small[:, :-1], rtol=0.3)
-        np.testing.assert_allclose(large[:, -1], 100 * small[:, -1], rtol=0.3)
+        options = {"solver": STEPS, "public_features": "all", "random_state": 0}
+        model, stds = FeatureDPRegressor(alpha=1.0, **options), []
+        for x, y in ((1, 1), (10, 100)):
+            model.set_params(bounds=(0, x), target_bounds=(-5 * y, 5 * y))
+            stds.append(model.fit(x * X, y * target).coef_noise_.std)
+        ratio = stds[1] / stds[0]
+        np.testing.assert_allclose(ratio[:, :-1], 10, rtol=0.3)
+        np.testing.assert_allclose(ratio[:, -1], 100, rtol=0.3)
 
     def test_without_privacy_there_is_no_noise(self, table):
         X, y, _ = table
@@ -254,11 +250,9 @@ def test_noise_follows_a_linear_map_of_coefficients(table):
     rows = np.array([[1.0, 0.0], [0.0, 1.0]])
     np.testing.assert_allclose(found.std_of(rows), noise.std_of(rows @ W))
     # The sum of the indicators is not determined, their difference is.
-    for ours, theirs in zip(
-        found.error_of(rows), noise.error_of(rows @ W), strict=True
-    ):
-        np.testing.assert_array_equal(np.isfinite(ours), [[False, True]])
-        np.testing.assert_allclose(ours, theirs)
+    ours, theirs = found.error_of(rows), noise.error_of(rows @ W)
+    np.testing.assert_array_equal(np.isfinite(ours), [[[False, True]]] * 2)
+    np.testing.assert_allclose(ours, theirs)
     few = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1]).fit(X, y).coef_noise_
     own = few.mapped(lambda coef: coef @ W.T)
     np.testing.assert_allclose(own.std_of(rows), few.std_of(rows @ W))
@@ -266,25 +260,21 @@ def test_noise_follows_a_linear_map_of_coefficients(table):
     assert own.std[0, -1] == pytest.approx(few.std[0, -1])
 
 
-def coverage(n_records, n_classes, epsilon, n_fits, seed=0):
+def coverage(n_records, n_classes, epsilon, n_fits):
     """Return the share of 95 % intervals that hold their coefficient."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X = rng.random((n_records, 4)) * [1, 1, 0.5, 1]
     X[:, 3] = X[:, 0] / 2 + X[:, 3] / 2  # correlated
     true = rng.normal(size=(4, n_classes - (n_classes == 2))) * 2
     true -= true.mean(axis=1, keepdims=True) if n_classes > 2 else 0
     margins = (X - 0.5) @ true
+    model = FeatureDPLogisticRegression(epsilon, classes=range(n_classes), **LABEL_DP)
     hits = []
     for _ in range(n_fits):
-        model = FeatureDPLogisticRegression(
-            epsilon, classes=range(n_classes), **LABEL_DP
-        ).fit(X, labels(margins, rng))
-        found = model.coefficients_table()
+        found = model.fit(X, labels(margins, rng)).coefficients_table()
         if "low" in found:
-            low, high = (
-                found[k].to_numpy().reshape(-1, 5)[:, :-1] for k in ("low", "high")
-            )
-            hits.append((low <= true.T) & (true.T <= high))
+            ends = found[["low", "high"]].to_numpy().reshape(-1, 5, 2)[:, :-1]
+            hits.append((ends[..., 0] <= true.T) & (true.T <= ends[..., 1]))
     return np.mean(hits) if len(hits) > n_fits / 2 else None
 
 
@@ -302,10 +292,10 @@ def test_intervals_cover_about():
 
 def test_without_the_chance_of_the_labels_intervals_do_not_cover(monkeypatch):
     """The test of coverage can fail."""
-    own = label_noise.Curvature.hessian
-    monkeypatch.setattr(
-        label_noise.Curvature,
-        "sampling_variance",
-        lambda self, theta: np.zeros_like(own(self, theta)),
-    )
+    curvature = label_noise.Curvature
+
+    def none(self, theta):
+        return np.zeros_like(self.hessian(theta))
+
+    monkeypatch.setattr(curvature, "sampling_variance", none)
     assert coverage(1000, 2, 8.0, 60) < 0.8

@@ -56,8 +56,7 @@ def test_no_record_has_more_leverage_than_another(linear):
     found = Regressors(linear[:, PUBLIC], weighted=True)
     assert np.linalg.norm(found.rows, axis=1).max() > 3
     squares = np.sum(found.grid.astype(np.int64) ** 2, axis=1)
-    assert squares.max() <= 2**28
-    assert squares.min() > 0.999 * 2**28
+    assert squares.max() <= 2**28 and squares.min() > 0.999 * 2**28
 
 
 def test_private_values_cannot_reach_the_regressors(linear):

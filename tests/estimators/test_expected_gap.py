@@ -18,8 +18,7 @@ def test_the_gap_falls_with_epsilon_records_and_what_is_public():
         found = np.array([expected_gap(1.0, n, public=public) for n in sizes])
         assert (np.diff(found, axis=0) <= 0).all()
         assert (np.diff(found, axis=1) >= 0).all()  # quartiles in their order
-        assert found[0, 2] > 0.9
-        assert found[-1, 2] < 0.02
+        assert found[0, 2] > 0.9 and found[-1, 2] < 0.02
     usual = expected_gap(1.0, 1000)[1]
     assert expected_gap(0.3, 1000)[1] > usual > expected_gap(3.0, 1000)[1]
     assert usual >= expected_gap(1.0, 1000, public="columns")[1]
@@ -54,8 +53,7 @@ def test_a_plan_says_what_the_function_says(name):
     model = FeatureDPLogisticRegression(0.5, **given, public_target=target)
     plan = model.plan(X, y) if target else model.plan(X)
     gap = expected_gap(0.5, 2000, n_columns=6, public=name)
-    assert plan.expected_gap == gap
-    assert plan.to_dict()["expected_gap"] == list(gap)
+    assert plan.expected_gap == gap and plan.to_dict()["expected_gap"] == list(gap)
     assert f"about {100 * gap[1]:.0f} %" in repr(plan)
 
 
@@ -67,8 +65,7 @@ def test_fits_that_were_not_measured_say_nothing():
         FeatureDPLogisticRegression(float("inf"), bounds=(0, 1), classes=[0, 1]),
     ):
         plan = model.plan(X, y)
-        assert plan.expected_gap is None
-        assert "such fits" not in repr(plan)
+        assert plan.expected_gap is None and "such fits" not in repr(plan)
 
 
 @pytest.mark.parametrize("make", [FeatureDPLogisticRegression, FeatureDPRegressor])

@@ -93,8 +93,7 @@ def test_the_first_model_reads_no_private_column(name, of_rows):
         for label in one
         if any((a != b).any() for a, b in zip(one[label], two[label], strict=True))
     }
-    assert changed
-    assert not any(label.startswith(PREFIX) for label in changed)
+    assert changed and not any(label.startswith(PREFIX) for label in changed)
 
 
 def test_a_null_record_takes_one_label_away():
@@ -106,16 +105,14 @@ def test_a_null_record_takes_one_label_away():
     )
     event = model.privacy_.events[0]
     moved = one - two
-    assert moved[Y[0]].any()
-    assert not moved[1 - Y[0]].any()
+    assert moved[Y[0]].any() and not moved[1 - Y[0]].any()
     assert np.linalg.norm(moved) <= event.clip_norm * (1 + 1e-9)
 
 
 def test_the_first_model_is_that_of_label_dp():
     """Its release is the label statistic of the public columns, at its share."""
     model = CLASSIFIER().fit(X, Y)
-    assert not hasattr(model, "public_model_")
-    assert (model.coef_noise_.std > 0).all()
+    assert not hasattr(model, "public_model_") and (model.coef_noise_.std > 0).all()
     margins = model.input_scaler_(X) @ model.coef_.T + model.intercept_
     np.testing.assert_allclose(model.decision_function(X), margins[:, 0])
     mu, n = gdp_mu(10_000.0, 1e-5), len(X)
@@ -165,8 +162,7 @@ def test_a_small_budget_is_that_of_the_first_model():
     assert event.mu == pytest.approx(gdp_mu(0.1, 1e-5), rel=1e-3)
     with pytest.warns(UtilityWarning):
         model.fit(X, Y)
-    assert not model.coef_[:, [1, 3]].any()
-    assert model.coef_[:, PUBLIC].all()
+    assert not model.coef_[:, [1, 3]].any() and model.coef_[:, PUBLIC].all()
     assert model.privacy_.epsilon <= 0.1 * (1 + 1e-9)
 
 

@@ -71,16 +71,6 @@ OF_ROWS = {
 }
 
 
-@pytest.fixture
-def same_noise(monkeypatch):
-    """Let noise depend on labels alone, where data have other digests."""
-
-    def drawn(self, label, *facts):
-        return np.random.default_rng(len(label))
-
-    monkeypatch.setattr("skfdp.mechanisms.noise.Streams.private", drawn)
-
-
 def saved(X, folder):
     """Return rows in a file."""
     np.save(folder / "X.npy", X)

@@ -132,6 +132,5 @@ def test_a_float_beside_the_integers_is_noticed(monkeypatch):
 def test_the_grid_is_that_of_the_bounds():
     """A step is 2**-14 of the bounds, or of 8 in a column without bounds."""
     bounded = InputScaler(np.zeros(2), np.full(2, 4.0))
-    assert bounded.reach == 1
-    assert InputScaler().reach == 8
+    assert bounded.reach == 1 and InputScaler().reach == 8
     assert np.array_equal(bounded.door(np.array([[1.0, 5.0]])), [[0.25, 1.0]])

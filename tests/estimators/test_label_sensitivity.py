@@ -81,8 +81,7 @@ def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_no_label_moves_a_sum_further(n_outputs, clip_norm, noise_std):
     largest, bound = largest_move(LOG_LOSS, n_outputs, clip_norm, noise_std)
-    assert 0.6 < largest <= 1
-    assert bound <= 2 * clip_norm
+    assert 0.6 < largest <= 1 and bound <= 2 * clip_norm
 
 
 def test_what_rounding_adds_is_in_the_bound():
@@ -128,8 +127,7 @@ WIDE = {"clip_norm": 3.0, "max_iter": 30}
 )
 def test_a_wide_clip_costs_what_a_label_can_move(digits, solver):
     report, event = fitted(digits, solver=solver)
-    assert event.sensitivity < 0.4 * 2 * event.clip_norm
-    assert report.epsilon <= 1
+    assert event.sensitivity < 0.4 * 2 * event.clip_norm and report.epsilon <= 1
     assert any("Every column is public" in a.text for a in report.assumptions)
     rate = event.sampling_rate
     generic = calibrate(1.0, 1e-5, n_steps=30, sampling_rate=rate, clip_norm=3.0)

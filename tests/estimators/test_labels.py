@@ -7,16 +7,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import multiclass
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
-from sklearn.multiclass import (
-    OneVsOneClassifier,
-    OneVsRestClassifier,
-    OutputCodeClassifier,
-)
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -84,9 +80,9 @@ META = {
     "hard voting": _fit(lambda m: VotingClassifier([("a", m)])),
     "stacking": _fit(lambda m: StackingClassifier([("a", m)], cv=2)),
     "bagging": _fit(lambda m: BaggingClassifier(m, 2, bootstrap=False)),
-    "one-vs-rest": _fit(OneVsRestClassifier),
-    "one-vs-one": _fit(OneVsOneClassifier),
-    "output code": _fit(lambda m: OutputCodeClassifier(m, random_state=0)),
+    "one-vs-rest": _fit(multiclass.OneVsRestClassifier),
+    "one-vs-one": _fit(multiclass.OneVsOneClassifier),
+    "output code": _fit(lambda m: multiclass.OutputCodeClassifier(m, random_state=0)),
     "outputs": _twice(MultiOutputClassifier),
     "chain": _twice(ClassifierChain),
     "calibrated": _fit(lambda m: CalibratedClassifierCV(m, cv=2)),
@@ -141,8 +137,7 @@ def test_f02_recoded_numbers_end_the_fit_or_warn_before_it(kind, declared):
             told = str(error)
             assert not hasattr(model, "coef_")
             if kind != "public target":
-                assert "0, ..., k-1" in told
-                assert model.ledger.spent(1e-5) > 0
+                assert "0, ..., k-1" in told and model.ledger.spent(1e-5) > 0
             return
     assert kind == "network"
     assert any("0, ..., k-1" in str(one.message) for one in caught)
@@ -202,13 +197,10 @@ def test_f02_what_is_judged_is_released(monkeypatch):
         model = clone(PRIVATE["private"]).set_params(classes=declared, epsilon=0.1)
         model.fit(X, CODES[2])
         counts, noise_std = seen.pop()
-        event = next(
-            e for e in model.privacy_.events if e.label == frequencies.CLASS_COUNTS
-        )
-        assert noise_std == event.noise_std[0]
+        stds = {event.label: event.noise_std[0] for event in model.privacy_.events}
+        assert noise_std == stds[frequencies.CLASS_COUNTS]
         exact = np.bincount(CODES[2], minlength=len(declared))
-        assert (counts != exact).all()
-        assert np.abs(counts - exact).max() < 6 * noise_std
+        assert (counts != exact).all() and np.abs(counts - exact).max() < 6 * noise_std
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 3])

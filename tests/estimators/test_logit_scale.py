@@ -1,6 +1,7 @@
 """The start at class frequencies and the scale of logits; what they make of a fit."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import normalize
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, UtilityWarning
-from skfdp.mechanisms.descent import Walk
+from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.privacy import Relation
 from skfdp.solvers import descent as frequencies
 from skfdp.solvers import postprocessing as logit_scale
@@ -95,12 +96,11 @@ def test_counts_that_noise_would_leave_no_grid_for_are_not_released(small):
 def test_log_odds_are_those_of_the_counts_and_zero_where_they_are_noise(n_classes):
     labels = np.repeat([0, 1, n_classes - 1], [700, 300, 400])
     share = (np.bincount(labels) + 1) / (len(labels) + n_classes)
-    found, _ = log_odds(labels, n_classes)
-    found = softmax(np.r_[0, found] if n_classes == 2 else found)
+    odds, noise = partial(log_odds, labels, n_classes), np.arange(n_classes)[:, None]
+    found = softmax(np.r_[0, odds()[0]] if n_classes == 2 else odds()[0])
     np.testing.assert_allclose(found, share, rtol=1e-6)
-    assert np.abs(log_odds(labels, n_classes, noise_std=1e7)[0]).max() < 1e-3
-    noise = 1e4 + 1e4 * np.arange(n_classes)[:, None]
-    noisy = log_odds(labels, n_classes, noise_std=10.0, noise=noise)[0]
+    assert np.abs(odds(noise_std=1e7)[0]).max() < 1e-3
+    noisy = odds(noise_std=10.0, noise=1e4 + 1e4 * noise)[0]
     assert np.isfinite(noisy).all()  # whatever the noise
 
 
@@ -166,9 +166,8 @@ def test_where_columns_tell_nothing_a_fit_stays_near_the_frequencies(epsilon, mo
         rng = np.random.default_rng(seed)
         X = np.eye(4)[rng.integers(4, size=(6000, 12))].reshape(6000, 48)
         y = (rng.random(6000) < 0.3).astype(int)
-        model = FeatureDPLogisticRegression(
-            epsilon, bounds=(0, 1), classes=[0, 1], random_state=seed
-        ).fit(X[:3000], y[:3000])
+        given = {"bounds": (0, 1), "classes": [0, 1], "random_state": seed}
+        model = FeatureDPLogisticRegression(epsilon, **given).fit(X[:3000], y[:3000])
         constant = log_loss(y[3000:], np.full(3000, y[:3000].mean()))
         above.append(log_loss(y[3000:], model.predict_proba(X[3000:])) - constant)
     assert np.mean(above) < most
@@ -178,18 +177,17 @@ def test_where_columns_tell_nothing_a_fit_stays_near_the_frequencies(epsilon, mo
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("curvature", [0.0, 0.01, 0.2])
 def test_the_outcome_of_a_walk_is_that_of_its_simulation(momentum, curvature):
-    rng = np.random.default_rng(0)
+    """The noises of steps are independent, and what each leaves is linear in it."""
     rates, stds = 0.5 * (1 - np.arange(60) / 60), 0.1 + 0.002 * np.arange(60)
     end, noise = Walk(rates, momentum, stds).outcome(curvature)
-    # The first has no noise.
-    theta, speed = np.zeros((2, 20_001))
-    for rate, std in zip(rates, stds, strict=True):
-        drawn = std * rng.normal(size=20_001)
-        drawn[0] = 0.0
-        speed = momentum * speed + curvature * (theta - 1) + drawn
-        theta = theta - rate * speed
-    assert end == pytest.approx(theta[0], abs=1e-12)
-    assert noise == pytest.approx(theta[1:].std(), rel=0.03)
+    # One walk for the noise of each step, after one without any.
+    rule = HeavyBall(0.5, momentum, 60)
+    theta, velocity = np.zeros((2, 61, 1))
+    for step, std in enumerate(stds):
+        drawn = std * (np.arange(61) == step + 1)[:, None]
+        theta = rule.update(theta, velocity, curvature * (theta - 1) + drawn, step)
+    assert end == pytest.approx(theta[0, 0], abs=1e-12)
+    assert noise == pytest.approx(np.linalg.norm(theta[1:] - theta[0]))
 
 
 def test_without_noise_a_step_is_taken_as_it_is():
@@ -205,8 +203,7 @@ def test_without_noise_a_step_is_taken_as_it_is():
         for block in blocks:  # one number for each of them
             assert np.ptp(factors[0, block.columns]) < 1e-12
         errors.append(1 - factors[0, 0])
-    assert errors == sorted(errors, reverse=True)
-    assert errors[0] > 0.5
+    assert errors == sorted(errors, reverse=True) and errors[0] > 0.5
     assert errors[-1] < 1e-3  # the walk ends as near to where it would
 
 
@@ -231,21 +228,20 @@ def test_the_temperature_is_where_the_slope_is_zero(curvature):
 
 def test_the_noisier_the_slopes_the_less_of_a_step_is_taken():
     found = [temperature(0.5, noise_std=std) for std in (1, 300, 3000, 30_000)]
-    assert found == sorted(found, reverse=True)
-    assert found[0] > 0.45 > 0.05 > found[-1]
+    assert found == sorted(found, reverse=True) and found[0] > 0.45 > 0.05 > found[-1]
 
 
 # -- wide tables ----------------------------------------------------------------------
 def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1.0):
     """Return the factor of a wide regression whose loss is least at `best`."""
-    theta, blocks = np.ones((1, 1000)), [Block(np.arange(1000), 1.0, 0.5)]
+    theta, blocks = np.full((1, 1000), size), [Block(np.arange(1000), 1.0, 0.5)]
     slopes = curvature * n * (np.array(logit_scale.POINTS) - best)
     mechanism = SimpleNamespace(release=lambda label, query: slopes)
     query = SimpleNamespace(derived=lambda make: None, clip_norm=0.5)
     event = SimpleNamespace(noise_std=(noise_std,))
     walk = Walk(np.full(80, rate), 0.5, np.full(80, 0.01))
-    given = query, blocks, walk, n, event, mechanism
-    return logit_scale.rescaled(size * theta, *given)[0, 0] / size
+    found = logit_scale.rescaled(theta, query, blocks, walk, n, event, mechanism)
+    return found[0, 0] / size
 
 
 @pytest.mark.parametrize("curvature", [0.3, 1.0, 3.0])
@@ -261,24 +257,19 @@ def test_the_weights_of_a_wide_regression_get_the_measured_factor(curvature):
 
 
 def test_a_wide_regression_charges_its_slopes_where_nothing_else_is_measured():
-    def event_of(width=400, relation="replace_one", **more):
-        X, y = sparse_table(width, 2000)
-        model = FeatureDPRegressor(
-            **{"epsilon": 4.0, "bounds": (0, 1), "target_bounds": (0, 1)},
-            **{"neighboring_relation": relation} | more,
-        )
-        found = [e for e in model.plan(X, y).events if e.label == "temperature"]
-        return found[0] if found else None
+    def events_of(width=400, **more):
+        given = {"bounds": (0, 1), "target_bounds": (0, 1), **more}
+        plan = FeatureDPRegressor(4.0, **given).plan(*sparse_table(width, 2000))
+        return [event for event in plan.events if event.label == "temperature"]
 
     clip = math.sqrt(2) * 1.35
     for relation, moves in (("replace_one", 2), ("replace_special", 1)):
-        event = event_of(relation=relation)
-        assert (event.clip_norm, event.n_steps) == (clip, 1)
-        assert event.sensitivity == moves * clip
-    assert event_of(100) is None
-    assert event_of(alpha=1.0) is None
-    assert event_of(loss="poisson") is None
-    assert event_of(public_features=[0, 1, 2], public_target=True) is None
+        (event,) = events_of(neighboring_relation=relation)
+        found = event.clip_norm, event.n_steps, event.sensitivity
+        assert found == (clip, 1, moves * clip)
+    known = {"public_features": [0, 1, 2], "public_target": True}
+    for other in ({"width": 100}, {"alpha": 1.0}, {"loss": "poisson"}, known):
+        assert not events_of(**other)
 
 
 def sparse_table(width, n_rows=4000):

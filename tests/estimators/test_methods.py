@@ -11,15 +11,7 @@ import pytest
 from joblib import cpu_count
 from sklearn.base import clone
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivateCenteringTransformer,
-    checkpoint,
-)
+import skfdp
 from skfdp.mechanisms.release import Mechanism
 from skfdp.preprocessing import PrivateMean
 from skfdp.queries.statistics import GridRowSum, LabelSum
@@ -36,18 +28,18 @@ COMMON = {"epsilon": 5.0, "bounds": (0, 1), "random_state": 0}
 TWO, FEW = {"classes": [0, 1]}, {"solver": NoisyGradientDescent(max_iter=3)}
 PADDED = {"solver": FeatureDPSGD(max_iter=3), "hidden_layer_sizes": (4,)}
 SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
-LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
+LOGISTIC, REGRESSOR = skfdp.FeatureDPLogisticRegression, skfdp.FeatureDPRegressor
 NUMBER = {"target_bounds": (0, 1)}
 #: An estimator whose fit is by the method, for the table of `make_table`.
 METHODS = {
-    "descent": DPSGDFClassifier(**COMMON, **TWO, **FEW),
-    "descent, normalised": DPSGDFClassifier(
+    "descent": skfdp.DPSGDFClassifier(**COMMON, **TWO, **FEW),
+    "descent, normalised": skfdp.DPSGDFClassifier(
         **COMMON, **TWO, solver=NoisyGradientDescent(max_iter=3, normalize=True)
     ),
-    "descent, adaptive": DPSGDFClassifier(
+    "descent, adaptive": skfdp.DPSGDFClassifier(
         **COMMON, **TWO, **FEW, centering=AdaptiveCentering(clip_features=True)
     ),
-    "descent, Poisson": DPSGDFRegressor(
+    "descent, Poisson": skfdp.DPSGDFRegressor(
         **COMMON, **NUMBER, solver=NoisySGD(batch_size=20, max_iter=3)
     ),
     "descent, some public": LOGISTIC(**COMMON, **TWO, **FEW, **SOME),
@@ -60,13 +52,13 @@ METHODS = {
     "regression, some public": REGRESSOR(**COMMON, **NUMBER, **FEW, **SOME),
     "regression, public model": REGRESSOR(**COMMON, **FEW, **SOME, public_target=True),
     "regression, label-DP": REGRESSOR(**COMMON, **NUMBER, **FEW, **ALL),
-    "mean": PrivateCenteringTransformer(**COMMON),
-    "cross moments": PrivateCenteringTransformer(**COMMON, **SOME),
-    "network": FeatureDPMLPClassifier(
+    "mean": skfdp.PrivateCenteringTransformer(**COMMON),
+    "cross moments": skfdp.PrivateCenteringTransformer(**COMMON, **SOME),
+    "network": skfdp.FeatureDPMLPClassifier(
         **COMMON, **TWO, **SOME, hidden_layer_sizes=(4,), solver=NoisySGD(max_iter=3)
     ),
-    "network, padded": FeatureDPMLPClassifier(**COMMON, **TWO, **SOME, **PADDED),
-    "network, padded, target public": FeatureDPMLPClassifier(
+    "network, padded": skfdp.FeatureDPMLPClassifier(**COMMON, **TWO, **SOME, **PADDED),
+    "network, padded, target public": skfdp.FeatureDPMLPClassifier(
         **COMMON, **TWO, **SOME, **PADDED, public_target=True
     ),
 }
@@ -203,14 +195,13 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
     for number in range(n_releases):
         with monkeypatch.context() as patch:
             given = stop_before(patch, number)
-            with pytest.raises(Stopped), checkpoint(path):
+            with pytest.raises(Stopped), skfdp.checkpoint(path):
                 clone(model).fit(X, y)
             before = given[:]
             given.clear()
-            with checkpoint(path):
+            with skfdp.checkpoint(path):
                 clone(model).fit(X, y)
-        assert len(before) == number
-        assert given[:number] == before
+        assert len(before) == number and given[:number] == before
         assert len(given) == n_releases
         assert len(set(given)) == n_releases  # fresh noise
         assert not path.exists()
@@ -241,7 +232,7 @@ def test_a_sabotage_is_noticed(run, test, monkeypatch):
         test(clone(METHODS["mean"]), monkeypatch)
 
 
-class Short(FeatureDPLogisticRegression):
+class Short(skfdp.FeatureDPLogisticRegression):
     """A user's subclass that leaves most parameters to its base."""
 
     def __init__(self, epsilon=1.0, extra=None):
@@ -249,7 +240,7 @@ class Short(FeatureDPLogisticRegression):
         self.extra = extra
 
 
-class PassingOn(DPSGDFClassifier):
+class PassingOn(skfdp.DPSGDFClassifier):
     """A user's subclass that passes parameters on."""
 
     def __init__(self, epsilon=1.0, **parameters):

@@ -35,8 +35,14 @@ def padded(kind):
 
 
 PUBLIC = {"public_features": [0, 1], "public_target": True}
-SUMS, ALONE = {"pretraining": "class_sums"}, {"budget_share": 1.0}
-NO_LOOP = {"solver": "auto"}
+
+
+def starts(**given):
+    """Return the parameters of a start of public columns and a public target."""
+    return PUBLIC | {"pretraining": Pretraining(**given)}
+
+
+SUMS, NO_LOOP = {"pretraining": "class_sums"}, {"solver": "auto"}
 SPECIAL = {"neighboring_relation": "replace_special"}
 LAST, EVERY = {"trained_layers": "last"}, {"trained_layers": "all"}
 COUNTED = {"neighboring_relation": AddOrRemoveOne(280)}
@@ -52,11 +58,9 @@ KINDS = {
     "class sums, last layer": PUBLIC | SUMS | LAST,
     "class sums, all layers": PUBLIC | SUMS | EVERY | BATCHES,
     "impute": PUBLIC | SUMS | padded("impute"),
-    "class sums alone": PUBLIC
-    | {"pretraining": Pretraining(start="class_sums", **ALONE), **NO_LOOP},
-    "linear alone": PUBLIC | {"pretraining": Pretraining(**ALONE), **NO_LOOP},
-    "linear, all layers, special": PUBLIC
-    | {"pretraining": Pretraining(start="linear", budget_share=0.7)}
+    "class sums alone": starts(start="class_sums", budget_share=1.0) | NO_LOOP,
+    "linear alone": starts(budget_share=1.0) | NO_LOOP,
+    "linear, all layers, special": starts(start="linear", budget_share=0.7)
     | (EVERY | SPECIAL | BATCHES),
 }
 each = pytest.mark.parametrize("more", KINDS.values(), ids=KINDS)
@@ -115,17 +119,11 @@ def moved(ours, theirs):
 
 def test_the_last_layer_moves_by_sqrt_two_clip_norms_at_most(small, releases):
     """Replace a record's private part: the sums of the loop, in exact grid integers."""
-    X, y = small
-    FeatureDPMLPClassifier(
-        epsilon=8.0,
-        random_state=0,
-        **QUICK
-        | KINDS["class sums, last layer"]
-        | {"solver": NoisySGD(max_iter=6, clip_norm=0.05)},
-    ).fit(X, y)
+    given = QUICK | KINDS["class sums, last layer"] | {"epsilon": 8.0}
+    given["solver"] = NoisySGD(max_iter=6, clip_norm=0.05)
+    FeatureDPMLPClassifier(random_state=0, **given).fit(*small)
     query = releases[-1]["query"]
-    assert isinstance(query, LinearQuery)
-    assert (query.rows.values >= 0).all()
+    assert isinstance(query, LinearQuery) and (query.rows.values >= 0).all()
     rng, unit, largest = np.random.default_rng(0), query.unit(1.0), 0.0
     for _ in range(300):
         theta = rng.normal(size=query.shape) * 10.0 ** rng.uniform(-1, 2)
@@ -153,14 +151,11 @@ def test_private_values_cannot_reach_what_is_public(small, monkeypatch):
     X, y = small
     other = X.copy()
     other[:, 2:] = np.random.default_rng(0).random((len(X), 2))
+    sizes = {"public_batch_size": 17, "batch_size": 50, "max_iter": 6}
     for kind in ("zero", "gaussian"):
-        solver = FeatureDPSGD(
-            public_loss=kind, public_batch_size=17, batch_size=50, max_iter=6
-        )
+        given = QUICK | PUBLIC | {"solver": FeatureDPSGD(public_loss=kind, **sizes)}
         for rows in (X, other):
-            FeatureDPMLPClassifier(
-                random_state=0, **QUICK | PUBLIC | {"solver": solver}
-            ).fit(rows, y)
+            FeatureDPMLPClassifier(random_state=0, **given).fit(rows, y)
     for kind in (0, 12):
         for k in range(kind, kind + 6):
             np.testing.assert_array_equal(seen[k][0], seen[k + 6][0])
@@ -221,11 +216,9 @@ def linear_models(monkeypatch):
 @pytest.mark.parametrize("hidden", [(2,), (8, 7)])
 def test_a_linear_start_is_the_linear_model(small, linear_models, bounds, hidden):
     """Long rows, short rows, unbounded columns: one map, the same margins."""
-    X, y = small
-    X = X * np.linspace(0.2, 3, 4)
-    network = FeatureDPMLPClassifier(
-        8.0, hidden_layer_sizes=hidden, bounds=bounds, **PUBLIC
-    ).fit(X, y)
+    X, y = small[0] * np.linspace(0.2, 3, 4), small[1]
+    given = {"hidden_layer_sizes": hidden, "bounds": bounds, **PUBLIC}
+    network = FeatureDPMLPClassifier(8.0, **given).fit(X, y)
     (margins,) = linear_models
     np.testing.assert_allclose(network.decision_function(X), margins, atol=1e-9)
     assert network.n_iter_ == 0
@@ -269,22 +262,18 @@ def test_where_networks_start_by_default():
     assert labels(solver=FeatureDPSGD(public_loss="impute"))[0] == "class sums"
     assert labels(public_target=False) == ["descent"]
     y = y % 2
-    assert labels() == linear
-    assert labels(hidden_layer_sizes=(1,)) == ["descent"]
+    assert labels() == linear and labels(hidden_layer_sizes=(1,)) == ["descent"]
 
 
 def test_a_network_that_learnt_from_public_columns_is_blind_to_private_ones(small):
     X, y = small
-    other = X.copy()
-    other[:, 2:] = 0.5
     # No row is longer than row_norm: a norm would mix the columns.
     solver = NoisySGD(learning_rate=1e-12, row_norm=2.0, max_iter=6)
-    model = FeatureDPMLPClassifier(
-        pretraining="public", random_state=0, **QUICK | PUBLIC | {"solver": solver}
-    ).fit(X, y)
-    np.testing.assert_allclose(
-        model.decision_function(X), model.decision_function(other), atol=1e-6
-    )
+    given = QUICK | KINDS["pretrained"] | {"solver": solver}
+    model = FeatureDPMLPClassifier(random_state=0, **given).fit(X, y)
+    others = np.c_[X[:, :2], np.full((len(X), 2), 0.5)]
+    margins = [model.decision_function(rows) for rows in (X, others)]
+    np.testing.assert_allclose(*margins, atol=1e-6)
     assert model.score(X, y) > 0.8
 
 

@@ -62,24 +62,18 @@ def test_a_network_without_a_chance_is_told_beforehand():
     (text,) = chance_warnings(3750, 0.1)
     assert "hidden layers (300,)" in text and "3750 records and 30 features" in text
     assert "than FeatureDPLogisticRegression learns with the same budget" in text
-    assert not chance_warnings(3750, 1.0)
-    assert not chance_warnings(40_000, 0.1)
+    assert not chance_warnings(3750, 1.0) and not chance_warnings(40_000, 0.1)
     assert chance_warnings(300, 1.0, hidden_layer_sizes=(5,))
     # Nothing to tell where the label is public: a linear model comes first.
     assert not chance_warnings(3750, 0.1, public_target=True)
 
 
-@pytest.mark.parametrize(
-    ("n", "hidden", "epsilon", "rate", "n_steps"),
-    [
-        (4096, 8, 8.0, 1.0, 272),  # where the budget has use for more
-        (32_768, 300, 0.1, 1 / 16, 160),
-    ],
-)
-def test_a_random_network_takes_enough_steps(n, hidden, epsilon, rate, n_steps):
-    given = {"hidden_layer_sizes": hidden, "classes": [0, 1]}
-    schedule = network_plan(n, epsilon, **given).schedule
-    assert (schedule.sampling_rate, schedule.n_steps) == (rate, n_steps)
+def test_a_random_network_takes_enough_steps():
+    """And more where the budget has use for them."""
+    for n, hidden, epsilon, steps in ((4096, 8, 8.0, 272), (32_768, 300, 0.1, 160)):
+        plan = network_plan(n, epsilon, hidden_layer_sizes=hidden, classes=[0, 1])
+        rate = 1.0 if hidden == 8 else 1 / 16
+        assert (plan.schedule.sampling_rate, plan.schedule.n_steps) == (rate, steps)
 
 
 # -- public pretraining: steps are counted, not timed ---------------------------------
@@ -106,10 +100,8 @@ def test_pretraining_takes_as_many_steps_for_few_rows_as_for_many(n, counted):
     X, y = rng.random((n, 3)), np.arange(n) % 2
     n_epochs = defaults.pretraining_epochs(n)
     networks.trained(lambda: X, y, 2, (4,), rng)
-    assert counted["rows"] == n_epochs * n <= 162_000
-    assert counted["most"] < 4096 + n
-    assert 780 <= counted["steps"] <= 840
-    assert counted["calls"] <= 80
+    assert counted["rows"] == n_epochs * n <= 162_000 and counted["most"] < 4096 + n
+    assert 780 <= counted["steps"] <= 840 and counted["calls"] <= 80
 
 
 # -- bounds of some columns, and of none ----------------------------------------------
@@ -189,12 +181,11 @@ def test_newcomer_b_columns_left_without_bounds_lose_rows_with_missing_values():
 def test_the_main_job_prints_a_table_in_which_public_columns_pay():
     command = [sys.executable, "-m", "skfdp", "--seed", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
     line = r"^ *(\S.*?)  +(inf|[0-9.]+)  +([0-9.]+) %(?: \+- [0-9.]+)?  +[0-9]"
     rows = re.findall(line, done.stdout, re.MULTILINE)
     scores = {model.split(" (")[0]: float(score) for model, _, score in rows}
-    assert len(scores) == 5
     rivals = ("DP on everything", "public columns and target only")
+    assert len(scores) == 5 and done.returncode == 0, done.stderr
     assert scores["feature-DP"] > max(scores[rival] for rival in rivals) + 2
 
 
@@ -209,16 +200,14 @@ ZIP, TARGET = {"columns": ("zip",)}, {"target": True}
 PUBLIC = ({}, ZIP, {"columns": ("zip", "age")}, TARGET, ZIP | TARGET)
 
 
-def zip_schema(
-    estimator, levels=N_LEVELS, columns=(), target=False, knots="auto", **more
-):
+def zip_schema(estimator, levels=N_LEVELS, columns=(), target=False, knots="auto"):
     """Return a schema with the outcome "y", of which some is public."""
     outcome = Number(0, 1, public=target)
     if estimator in (DPSGDFClassifier, FeatureDPLogisticRegression):
         outcome = Label([0, 1], public=target)
     zips = Category(list(map(str, range(levels))), public="zip" in columns)
     age = Number(0, 1, public="age" in columns, knots=knots)
-    return TableSchema({"age": age, "zip": zips, "y": outcome}, outcomes=["y"], **more)
+    return TableSchema({"age": age, "zip": zips, "y": outcome}, outcomes=["y"])
 
 
 def peak_of_fit(estimator, X, y, **given):
@@ -259,8 +248,7 @@ def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
     few = DPSGDFClassifier(5.0, 1e-3, **given).fit(ZIPS, LABELS).coef_noise_
     monkeypatch.setattr(coefficient_noise, "MOST_ENTRIES", 0)
     many = DPSGDFClassifier(5.0, 1e-3, **given).fit(ZIPS, LABELS).coef_noise_
-    assert few.covariance.ndim == 3
-    assert many.covariance.ndim == 2
+    assert few.covariance.ndim == 3 and many.covariance.ndim == 2
     np.testing.assert_allclose(many.std, few.std, rtol=1e-12)
 
 
@@ -287,7 +275,10 @@ def costs(n, seed):
     return X, np.minimum(y, 100_000)
 
 
-@pytest.mark.parametrize("estimator", [FeatureDPRegressor, DPSGDFRegressor])
+regressors = pytest.mark.parametrize("estimator", [FeatureDPRegressor, DPSGDFRegressor])
+
+
+@regressors
 def test_newcomer_a2_the_default_threshold_is_in_spreads(estimator):
     (X, y), (X_new, y_new) = costs(8000, 0), costs(4000, 1)
     given = {"bounds": (0, 1), "target_bounds": (0, 100_000)}
@@ -299,7 +290,7 @@ def test_newcomer_a2_the_default_threshold_is_in_spreads(estimator):
     assert huber.score(X_new, y_new) > squared.score(X_new, y_new) - 0.06 > 0.1
 
 
-@pytest.mark.parametrize("estimator", [FeatureDPRegressor, DPSGDFRegressor])
+@regressors
 def test_newcomer_a2_the_threshold_follows_the_units_of_the_target(estimator):
     X, y = costs(500, 0)
     given = {"bounds": (0, 1), "loss": "huber", "epsilon": np.inf}
@@ -308,7 +299,7 @@ def test_newcomer_a2_the_threshold_follows_the_units_of_the_target(estimator):
     np.testing.assert_allclose(euros.coef_, 1000 * thousands.coef_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("estimator", [FeatureDPRegressor, DPSGDFRegressor])
+@regressors
 def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
     X, y = costs(500, 0)
     given = {"bounds": (0, 1), "target_bounds": (0, 100_000)}
@@ -333,10 +324,8 @@ def test_newcomer_a2_without_target_bounds_the_exact_spread_counts(given):
 @pytest.mark.skipif(not (ROOT / ".ci/run").is_file(), reason="no checkout")
 def test_newcomer_a3_the_documentation_is_built_from_its_extra_alone():
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    (installed,) = re.findall(
-        r'site/\$bin/python" -m pip install .*\$\{wheels\[0\]\}(.*)"', script
-    )
-    assert installed == "[docs]"
+    install = r'site/\$bin/python" -m pip install .*\$\{wheels\[0\]\}(.*)"'
+    assert re.findall(install, script) == ["[docs]"]
     assert re.findall(r"(\S+) -m sphinx", script) == ['"$work/site/$bin/python"']
 
 

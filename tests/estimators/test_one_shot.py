@@ -255,8 +255,7 @@ def test_one_release_of_the_declared_level(relation, n_classes, digits, releases
     X = pd.DataFrame(X).add_prefix("pixel ")
     model = FeatureDPLogisticRegression(2.0, **given).fit(X, y % n_classes)
     (seen,), (event,) = releases, model.privacy_.events
-    assert ledger.events == (event,)
-    assert event.label == "label statistic"
+    assert ledger.events == (event,) and event.label == "label statistic"
     assert seen["std"] == event.noise_std[0]
     moved = seen["query"].sensitivity(Relation.of(relation))
     assert gdp_epsilon(1e-5, moved / seen["std"]) == pytest.approx(2.0, rel=1e-9)

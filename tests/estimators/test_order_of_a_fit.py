@@ -17,19 +17,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivacyLedger,
-    PrivateCenteringTransformer,
-    TableSchema,
-    UtilityWarning,
-    private_bounds,
-    private_score,
-)
+import skfdp
 from skfdp.base import PrivateEstimator
 from skfdp.data.sources import check_room
 from skfdp.data.validation import warn_caller
@@ -48,21 +36,23 @@ LABELS = {"classes": [0, 1], "target": "y"}
 TARGET = {"target_bounds": (0, 1), "target": "y"}
 SOON = {"solver": NoisyGradientDescent(max_iter=3)}
 ESTIMATORS = {
-    "classifier": DPSGDFClassifier(**SOON, **COMMON, **LABELS),
-    "regressor": DPSGDFRegressor(**SOON, **COMMON, **TARGET),
-    "feature-DP": FeatureDPLogisticRegression(
+    "classifier": skfdp.DPSGDFClassifier(**SOON, **COMMON, **LABELS),
+    "regressor": skfdp.DPSGDFRegressor(**SOON, **COMMON, **TARGET),
+    "feature-DP": skfdp.FeatureDPLogisticRegression(
         public_features=[0], **SOON, **COMMON, **LABELS
     ),
-    "feature-DP of numbers": FeatureDPRegressor(**SOON, **COMMON, **TARGET),
-    "label-DP": FeatureDPLogisticRegression(**COMMON, **LABELS, public_features="all"),
-    "network": FeatureDPMLPClassifier(
+    "feature-DP of numbers": skfdp.FeatureDPRegressor(**SOON, **COMMON, **TARGET),
+    "label-DP": skfdp.FeatureDPLogisticRegression(
+        **COMMON, **LABELS, public_features="all"
+    ),
+    "network": skfdp.FeatureDPMLPClassifier(
         public_features=[0],
         hidden_layer_sizes=(3,),
         solver=NoisySGD(max_iter=2),
         **COMMON,
         **LABELS,
     ),
-    "centring": PrivateCenteringTransformer(**COMMON),
+    "centring": skfdp.PrivateCenteringTransformer(**COMMON),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
@@ -80,7 +70,7 @@ def fitted(name, table, **changes):
 
 def charged(error, name, table, match=None, **changes):
     """Return what a fit has charged that ends in an error."""
-    ledger = PrivacyLedger()
+    ledger = skfdp.PrivacyLedger()
     with pytest.raises(error, match=match):
         fitted(name, table, ledger=ledger, **changes)
     return ledger.entries
@@ -90,7 +80,7 @@ def charged(error, name, table, match=None, **changes):
 def test_a_fit_is_charged_before_anything_is_released(
     name, table, monkeypatch, tmp_path
 ):
-    ledger, seen = PrivacyLedger(tmp_path / "ledger.sqlite"), []
+    ledger, seen = skfdp.PrivacyLedger(tmp_path / "ledger.sqlite"), []
     noisy_sum = mechanism._noisy_sum
 
     def watched(query, *args, **kwargs):
@@ -101,8 +91,7 @@ def test_a_fit_is_charged_before_anything_is_released(
     report = fitted(name, table, ledger=ledger).privacy_
     assert seen
     # All events of the fit, at its first release.
-    assert set(seen) == {len(report.events)}
-    assert ledger.events == report.events
+    assert set(seen) == {len(report.events)} and ledger.events == report.events
     ledger.check_report(report)
 
 
@@ -112,7 +101,7 @@ def test_a_fit_that_is_refused_has_released_nothing(name, table, monkeypatch):
         raise AssertionError("a release without a charge")
 
     monkeypatch.setattr(mechanism, "_noisy_sum", never)
-    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    ledger = skfdp.PrivacyLedger(epsilon=0.5, delta=1e-5)
     with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
         fitted(name, table, ledger=ledger)
     assert not ledger.entries
@@ -164,13 +153,13 @@ def test_a_sampler_that_cannot_be_compiled_costs_nothing(table, monkeypatch):
 
 @pytest.mark.parametrize("step", ["report", "streams", "mechanism", "noise"])
 def test_bounds_and_scores_that_fail_cost_nothing(step, table, monkeypatch):
-    model, ledger = fitted("classifier", table), PrivacyLedger()
+    model, ledger = fitted("classifier", table), skfdp.PrivacyLedger()
     mechanism.compile_sampler.cache_clear()
     monkeypatch.setattr(*PUBLIC_STEPS[step], failing)
     with pytest.raises(PublicFailureError):
-        private_bounds(table[0], ledger=ledger)
+        skfdp.private_bounds(table[0], ledger=ledger)
     with pytest.raises(PublicFailureError):
-        private_score(model, *table, 1.0, ledger=ledger)
+        skfdp.private_score(model, *table, 1.0, ledger=ledger)
     assert not ledger.entries
 
 
@@ -215,17 +204,16 @@ except Exception as error:
 """
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("NUMBA_DISABLE_JIT=1", "NUMBA_DISABLE_JIT turns off the compiler"),
-        ("NUMBA_NUM_THREADS=0", "Number of threads"),
-    ],
-)
+SETTINGS = [
+    ({"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT turns off the compiler"),
+    ({"NUMBA_NUM_THREADS": "0"}, "Number of threads"),
+]
+
+
+@pytest.mark.parametrize(("setting", "message"), SETTINGS)
 def test_a_setting_of_numba_that_prevents_fits_costs_nothing(setting, message):
-    environment = os.environ | dict([setting.split("=")])
     command = [sys.executable, "-c", COMPILED]
-    out = subprocess.check_output(command, env=environment, text=True)
+    out = subprocess.check_output(command, env=os.environ | setting, text=True)
     assert out.startswith(f"0 {message}")
 
 
@@ -246,7 +234,7 @@ def test_no_stream_of_errors_stops_a_fit(stream, table, monkeypatch):
     compiling._say_that_code_is_compiled.__wrapped__()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warn_caller("only", UtilityWarning)
+        warn_caller("only", skfdp.UtilityWarning)
     assert hasattr(fitted("classifier", table), "coef_")
 
 
@@ -265,7 +253,7 @@ def test_void_records_are_in_no_release(name, table, releases):
 # -- attributes -----------------------------------------------------------------------
 VALUES = {
     **{"public_features": ["a"], "public_target": True, "target": "other"},
-    **{"schema": TableSchema({"a": Number(0, 1)}), "bounds": (0, 9)},
+    **{"schema": skfdp.TableSchema({"a": Number(0, 1)}), "bounds": (0, 9)},
     **{"classes": [0, 1, 2], "target_bounds": (0, 9), "loss": "poisson"},
     **{"class_weight": {0: 3.0, 1: 1.0}},
     "solver": FeatureDPSGD(public_loss="gaussian"),
@@ -286,8 +274,7 @@ def plain(name):
 
 
 def same(one, other):
-    assert one.privacy_ == other.privacy_
-    assert one.privacy_.public_features == ()
+    assert one.privacy_ == other.privacy_ and one.privacy_.public_features == ()
     for released in other._released:
         np.testing.assert_equal(getattr(one, released), getattr(other, released))
 
@@ -302,7 +289,7 @@ def test_every_shared_declaration_is_tried():
 def test_attack_2_attribute_without_parameter_has_no_effect(name, declared, table):
     model = plain(name)
     before = dict(vars(model))
-    with pytest.warns(UtilityWarning, match=f"no parameter '{declared}'"):
+    with pytest.warns(skfdp.UtilityWarning, match=f"no parameter '{declared}'"):
         setattr(model, declared, VALUES[declared])
     assert vars(model) == before
     same(model.fit(*table), plain(name).fit(*table))
@@ -317,14 +304,14 @@ def test_attack_2_class_attribute_has_no_effect(name, declared, table):
 
 
 def test_attack_2_subclass_with_fixed_parameters_ignores_other_attributes(table):
-    class Fixed(FeatureDPLogisticRegression):
+    class Fixed(skfdp.FeatureDPLogisticRegression):
         def __init__(self, epsilon=1.0):
             super().__init__(epsilon, bounds=(0, 1), classes=[0, 1])
 
     model = Fixed(2.0)
-    with pytest.warns(UtilityWarning, match="no parameter 'public_features'"):
+    with pytest.warns(skfdp.UtilityWarning, match="no parameter 'public_features'"):
         model.public_features = ["a"]
-    with pytest.warns(UtilityWarning, match="no parameter 'public_target'"):
+    with pytest.warns(skfdp.UtilityWarning, match="no parameter 'public_target'"):
         model.public_target = True
     assert model.fit(*table).privacy_.public_features == ()
     assert not model.privacy_.public_target
@@ -336,4 +323,4 @@ def test_attack_2_score_takes_no_bound_from_an_attribute(table):
     model.target_bounds = (0, 1)
     given = {"metrics": "mean_absolute_error", "model_is_public": True}
     with pytest.raises(ValueError, match="declares no target_bounds"):
-        private_score(model, X, X["c"], 1.0, **given)
+        skfdp.private_score(model, X, X["c"], 1.0, **given)

@@ -78,9 +78,8 @@ def conditional(epsilon=1.0, relation="replace_one", **parameters):
 def test_output_rows_stay_within_the_bound(seed, output_bound, epsilon, public):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4) + rng.normal(size=4)
-    centre = PrivateCenteringTransformer(
-        epsilon, 1e-3, bounds=False, public_features=public, output_bound=output_bound
-    ).fit(X)
+    free = {"bounds": False, "public_features": public, "output_bound": output_bound}
+    centre = PrivateCenteringTransformer(epsilon, 1e-3, **free).fit(X)
     for rows in (X, 1e9 * rng.normal(size=(20, 4)), np.zeros((1, 4))):
         out = centre.transform(rows)
         assert (np.linalg.norm(out, axis=1) <= output_bound).all()
@@ -125,8 +124,7 @@ def test_the_cross_moments_have_the_declared_level(
     assert seen["std"] == pytest.approx(reach / gdp_mu(0.5, 1e-5))
     (event,) = centre.privacy_.events
     assert event.sensitivity == pytest.approx(reach)
-    assert event.noise_std == (seen["std"],)
-    assert event.public_features == (1, 3)
+    assert event.noise_std == (seen["std"],) and event.public_features == (1, 3)
     assert centre.privacy_.private_features == (0, 2, 4)
     assert 0.499 < centre.privacy_.epsilon <= 0.5
     assert seen["noise"].shape == (3 * 3 + 1,)
@@ -136,15 +134,13 @@ def test_public_columns_are_bitwise_blind_to_private_values(predictable, release
     X, _ = predictable
     poisoned = X.copy()
     poisoned[:, [0, 2, 4]] = np.random.default_rng(5).normal(size=(4000, 3)) * 1e6
-    outputs, regressors = [], []
+    outputs = []
     for rows in (X, poisoned):
         centre = conditional(1.0).fit(rows)
-        outputs.append(centre.transform(rows)[:, [1, 3]])
-        regressors.append(releases[-1]["query"].regressors)
-        outputs.append(centre.transform(poisoned)[:, [1, 3]])
+        outputs += [centre.transform(one)[:, [1, 3]] for one in (rows, poisoned)]
     for other in outputs[1:]:
         np.testing.assert_array_equal(outputs[0], other)
-    np.testing.assert_array_equal(*regressors)
+    np.testing.assert_array_equal(*(one["query"].regressors for one in releases))
 
 
 def test_other_rows_do_not_move_an_output_row(predictable):
@@ -180,21 +176,15 @@ def test_the_report_adds_up_what_both_steps_released(
 ):
     given = {"epsilon": 1.0, "neighboring_relation": relation, "centering": None}
     last = {"public_features": public, "public_model": None, **given}
-    pipeline = two_steps(predictable, conditional(0.5, relation), **last)
-    total = report(pipeline)
+    total = report(two_steps(predictable, conditional(0.5, relation), **last))
     # By hand: the noise that ran, and what a neighbour can move.
-    one = relation == "replace_one"
+    twice = 2 if relation == "replace_one" else 1
     first, counts, *steps = releases
-    squares = [((np.sqrt(2) if one else 1) / x["std"]) ** 2 for x in (first, counts)]
-    squares += [
-        ((2 if one else 1) * step["query"].clip_norm / step["std"]) ** 2
-        for step in steps
-    ]
-    joint = gdp_epsilon(1e-5, np.sqrt(np.sum(squares)))
-    assert total.epsilon == pytest.approx(joint, rel=1e-9)
-    assert 1.0 < total.epsilon < 1.5
-    assert total.public_features == (1, 3)
-    assert total.neighboring_relation == relation
+    ratios = [np.sqrt(twice) / one["std"] for one in (first, counts)]
+    ratios += [twice * step["query"].clip_norm / step["std"] for step in steps]
+    joint = gdp_epsilon(1e-5, np.linalg.norm(ratios))
+    assert total.epsilon == pytest.approx(joint, rel=1e-9) and 1.0 < total.epsilon < 1.5
+    assert total.public_features == (1, 3) and total.neighboring_relation == relation
 
 
 def test_names_of_columns_pass_through_a_pipeline(predictable):
@@ -240,5 +230,4 @@ def test_constant_and_dependent_public_columns(epsilon):
     centre = conditional(epsilon, bounds=False, public_features=[0, 1, 2, 4])
     assert np.isfinite(centre.fit_transform(X)).all()
     constant = conditional(epsilon, bounds=False, public_features=[2]).fit(X[:, :4])
-    assert not constant.coef_.any()
-    assert np.isfinite(constant.transform(X[:, :4])).all()
+    assert not constant.coef_.any() and np.isfinite(constant.transform(X[:, :4])).all()

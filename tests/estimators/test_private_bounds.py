@@ -15,14 +15,6 @@ from hypothesis.extra import numpy as arrays
 from scipy.sparse import csr_array
 
 import skfdp
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-    PrivacyBudgetError,
-    PrivacyLedger,
-    private_bounds,
-)
 from skfdp.bounds import PrivateBounds
 from skfdp.data.input_scaler import resolve_bounds
 from skfdp.data.units import Units
@@ -42,22 +34,17 @@ EXTREMES = [0.0, 5e-324, -1e-308, 1e308, -1e308, math.nan, math.inf, -math.inf]
 def table():
     """Columns of several kinds, on which every method should see something."""
     rng = np.random.default_rng(3)
-    columns = {
-        "even": rng.uniform(18, 90, N),
-        "normal": rng.normal(size=N),
-        "flag": rng.integers(0, 2, N),
-        "tail": rng.lognormal(0, 2, N),
-        "year": rng.integers(1990, 2020, N),
-        "debt": -rng.exponential(1e-20, N),
-    }
-    return pd.DataFrame(columns)
+    found = pd.DataFrame({"even": rng.uniform(18, 90, N), "normal": rng.normal(size=N)})
+    more = {"flag": rng.integers(0, 2, N), "tail": rng.lognormal(0, 2, N)}
+    more["year"] = rng.integers(1990, 2020, N)
+    return found.assign(**more, debt=-rng.exponential(1e-20, N))
 
 
 def seeded(X, *, random_state=0, **given):
     """Return seeded bounds without the warning, for tests of what noise decides."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return private_bounds(X, random_state=random_state, **given)
+        return skfdp.private_bounds(X, random_state=random_state, **given)
 
 
 # -- what is charged is what runs ----------------------------------------------------
@@ -66,7 +53,7 @@ def test_two_releases_of_the_planned_level(relation, table, releases):
     given = relation
     if not Relation(relation).counts_are_public:
         given = AddOrRemoveOne(N)
-    found = private_bounds(table, epsilon=2.0, neighboring_relation=given)
+    found = skfdp.private_bounds(table, epsilon=2.0, neighboring_relation=given)
     events = found.privacy_.events
     assert [event.label for event in events] == ["binades", "bins"]
     assert events == found.plan.events
@@ -74,10 +61,8 @@ def test_two_releases_of_the_planned_level(relation, table, releases):
     moved = math.sqrt(2 * p if relation == "replace_one" else p)
     for event, seen in zip(events, releases, strict=True):
         assert event.sensitivity == pytest.approx(moved)
-        assert event.clip_norm == math.sqrt(p)
-        assert event.noise_std == (seen["std"],)
-        assert isinstance(seen["query"], BinCounts)
-        assert seen["batch"] is None
+        assert event.clip_norm == math.sqrt(p) and event.noise_std == (seen["std"],)
+        assert isinstance(seen["query"], BinCounts) and seen["batch"] is None
         # each record is in one bin of each column
         assert (seen["exact"].sum(axis=1) == N).all()
     mu = math.sqrt(sum((moved / seen["std"]) ** 2 for seen in releases))
@@ -86,7 +71,7 @@ def test_two_releases_of_the_planned_level(relation, table, releases):
 
 
 def test_the_noise_has_the_level_of_the_plan(table, releases):
-    private_bounds(table, epsilon=1.0)
+    skfdp.private_bounds(table, epsilon=1.0)
     for seen in releases:
         ratios = seen["noise"].ravel() / seen["std"]
         assert abs(np.mean(ratios**2) - 1) < 5 * math.sqrt(2 / ratios.size) + 0.01
@@ -94,42 +79,37 @@ def test_the_noise_has_the_level_of_the_plan(table, releases):
 
 # -- the plan is public --------------------------------------------------------------
 def test_plan_and_charge_are_equal_for_all_private_values():
-    X = np.random.default_rng(0).normal(size=(200, 4))
-    X = pd.DataFrame(X, columns=list("abcd"))
-    told = {"public_features": [1]}
-    wanted = private_bounds(X, plan_only=True, **told)
+    told, rows = {"public_features": [1]}, np.random.default_rng(0).normal(size=(99, 4))
+    X = pd.DataFrame(rows, columns=list("abcd"))
+    wanted = skfdp.private_bounds(X, plan_only=True, **told)
     for value in EXTREMES:
         other = X.assign(a=value, c=value, d=value)
-        plan = private_bounds(other, plan_only=True, **told)
+        plan = skfdp.private_bounds(other, plan_only=True, **told)
         assert json.dumps(plan.to_dict()) == json.dumps(wanted.to_dict())
-        ledger = PrivacyLedger()
-        private_bounds(other, ledger=ledger, **told)
+        ledger = skfdp.PrivacyLedger()
+        skfdp.private_bounds(other, ledger=ledger, **told)
         assert ledger.events == wanted.events
 
 
 def test_a_plan_alone_charges_nothing(table):
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-    plan = private_bounds(table, ledger=ledger, plan_only=True)
-    assert not ledger.entries
-    assert plan.epsilon == pytest.approx(1.0)
-    found = private_bounds(table, ledger=ledger)
+    ledger = skfdp.PrivacyLedger(epsilon=1.0, delta=1e-5)
+    plan = skfdp.private_bounds(table, ledger=ledger, plan_only=True)
+    assert not ledger.entries and plan.epsilon == pytest.approx(1.0)
+    found = skfdp.private_bounds(table, ledger=ledger)
     assert ledger.events == plan.events == found.plan.events
     assert {entry.label for entry in ledger.entries} == {"private_bounds"}
 
 
 def test_nothing_is_released_beyond_the_limit_or_before_the_charge(table, releases):
-    with pytest.raises(PrivacyBudgetError):
-        private_bounds(table, ledger=PrivacyLedger(epsilon=0.5, delta=1e-5))
-    assert not releases
-    seen = []
-
-    class Ledger(PrivacyLedger):
+    class Ledger(skfdp.PrivacyLedger):
         def charge(self, *args, **more):
-            seen.append(len(releases))
+            assert not releases
             return super().charge(*args, **more)
 
-    private_bounds(table, ledger=Ledger())
-    assert seen == [0] and len(releases) == 2
+    with pytest.raises(skfdp.PrivacyBudgetError):
+        skfdp.private_bounds(table, ledger=Ledger(epsilon=0.5, delta=1e-5))
+    skfdp.private_bounds(table, ledger=Ledger())
+    assert len(releases) == 2
 
 
 # -- what is found -------------------------------------------------------------------
@@ -145,8 +125,7 @@ def test_bounds_hold_most_numbers_and_are_not_much_wider(table):
             assert high - low < 3 * max(last - min(first, 0), last - first), name
         assert found.bounds["flag"] == (0.0, 1.0)
         low, high = found.bounds["year"]
-        assert 1900 < low < 1992
-        assert 2016 < high < 2100
+        assert 1900 < low < 1992 and 2016 < high < 2100
 
 
 def test_the_noise_decides_what_is_seen(table):
@@ -156,8 +135,7 @@ def test_the_noise_decides_what_is_seen(table):
     assert set(found.bounds.values()) == {(-1.0, 1.0)}
     X = csr_array(table[["flag"]].to_numpy())
     found = seeded(X, epsilon=1e-3)
-    assert found.bounds == {0: (0.0, 1.0)}
-    assert found.not_found == (0,)
+    assert found.bounds == {0: (0.0, 1.0)} and found.not_found == (0,)
 
 
 @pytest.mark.parametrize("value", EXTREMES)
@@ -167,22 +145,19 @@ def test_tables_of_extremes(value):
     X = np.column_stack([np.full(N, value), rng.choice(EXTREMES, N)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = private_bounds(X, epsilon=8.0)
+        found = skfdp.private_bounds(X, epsilon=8.0)
     low, span = resolve_bounds(found.bounds, 2, None)
-    assert np.isfinite(low).all()
-    assert (span > 0).all()
+    assert np.isfinite(low).all() and (span > 0).all()
 
 
 def test_sparse_columns_have_a_lower_bound_of_zero():
     rng = np.random.default_rng(0)
     dense = np.where(rng.random((N, 3)) < 0.7, 0.0, rng.normal(size=(N, 3)))
     dense[:, 2] = -np.abs(dense[:, 2])
-    dense = np.column_stack([dense, 5 + rng.random(N)])
-    found = seeded(csr_array(dense), epsilon=3.0)
-    assert {low for low, _ in found.bounds.values()} == {0.0}
-    assert 5 < found.bounds[3][1] < 9
-    model = DPSGDFClassifier(bounds=found.bounds, classes=[0, 1])
-    model.fit(csr_array(dense), dense[:, 0] > 0)
+    X = csr_array(np.column_stack([dense, 5 + rng.random(N)]))
+    bounds = seeded(X, epsilon=3.0).bounds
+    assert {low for low, _ in bounds.values()} == {0.0} and 5 < bounds[3][1] < 9
+    skfdp.DPSGDFClassifier(bounds=bounds, classes=[0, 1]).fit(X, dense[:, 0] > 0)
 
 
 def test_public_columns_have_theirs_exactly(table):
@@ -190,16 +165,16 @@ def test_public_columns_have_theirs_exactly(table):
     other = table.copy()
     other[[c for c in table if c not in names]] = 1e9
     for rows in (table, other):
-        found = private_bounds(rows, public_features=names)
+        found = skfdp.private_bounds(rows, public_features=names)
         for name in names:
             assert found.bounds[name] == (table[name].min(), table[name].max())
         assert found.privacy_.public_features == tuple(names)
     with pytest.raises(ValueError, match="NaN"):
-        private_bounds(table.assign(even=math.nan), public_features=names)
+        skfdp.private_bounds(table.assign(even=math.nan), public_features=names)
 
 
 def test_without_privacy_bounds_are_exact(table):
-    found = private_bounds(table, epsilon=math.inf)
+    found = skfdp.private_bounds(table, epsilon=math.inf)
     for name, bounds in found.bounds.items():
         assert bounds == (table[name].min(), table[name].max())
     assert found.privacy_.epsilon == math.inf
@@ -239,68 +214,56 @@ def test_every_kind_of_frame(table):
     polars, pyarrow = map(pytest.importorskip, ("polars", "pyarrow"))
     for frame in (table, text, polars.DataFrame(columns), pyarrow.table(columns)):
         low, high = seeded(frame, epsilon=4.0).bounds["even"]
-        assert 10 < low < 30
-        assert 80 < high < 128
-    assert private_bounds([["a", "b"]] * 3).not_found == (0, 1)
+        assert 10 < low < 30 and 80 < high < 128
+    assert skfdp.private_bounds([["a", "b"]] * 3).not_found == (0, 1)
     with pytest.raises(ValueError, match="X has two columns 'even': rename one"):
-        private_bounds(pd.concat([table, table], axis=1))
+        skfdp.private_bounds(pd.concat([table, table], axis=1))
 
 
 def test_a_private_number_of_rows():
     """No count is refused, not even 0, and the result is one of the usual form."""
     for n in (0, 1, 5):
-        found = private_bounds(np.ones((n, 2)), neighboring_relation=AddOrRemoveOne(N))
+        found = skfdp.private_bounds(
+            np.ones((n, 2)), neighboring_relation=AddOrRemoveOne(N)
+        )
         assert set(found.bounds) == {0, 1}
 
 
 def test_bounds_and_the_fit_after_them_add_up_in_a_ledger(table):
-    ledger = PrivacyLedger(epsilon=1.5, delta=1e-5)
-    found = private_bounds(table, epsilon=0.3, ledger=ledger)
+    ledger = skfdp.PrivacyLedger(epsilon=1.5, delta=1e-5)
+    found = skfdp.private_bounds(table, epsilon=0.3, ledger=ledger)
     y = pd.Series(table["normal"] > 0, name="sign")
-    DPSGDFClassifier(1.0, bounds=found.bounds, ledger=ledger).fit(table, y)
+    skfdp.DPSGDFClassifier(1.0, bounds=found.bounds, ledger=ledger).fit(table, y)
     assert 1.0 < skfdp.report(ledger).epsilon < 1.3
 
 
 def test_results_pickle_and_a_seed_repeats_the_noise_and_warns(table):
     with pytest.warns(skfdp.PrivacyWarning):
-        one = private_bounds(table, random_state=0)
+        one = skfdp.private_bounds(table, random_state=0)
     assert one == seeded(table) == pickle.loads(pickle.dumps(one))
     assert one.privacy_.seeded and isinstance(one, PrivateBounds)
 
 
-@pytest.mark.parametrize(
-    "given, match",
-    [
-        ({"epsilon": 0}, "epsilon=0"),
-        ({"delta": 2}, "delta=2"),
-        ({"neighboring_relation": "none"}, "neighboring_relation='none'"),
-        ({"plan_only": np.ones(2)}, "plan_only="),
-        ({"public_features": "all"}, "needs private columns"),
-        ({"epsilon": 1e-13, "delta": 1e-20}, "raise"),
-    ],
-)
-def test_bad_parameters_charge_nothing(given, match, table):
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-    with pytest.raises(ValueError, match=match):
-        private_bounds(table, ledger=ledger, **given)
+NO_TABLES = [[1, 2], [3]], [1.0, 2.0], pd.Series([1.0, 2.0]), 3.0, None
+REFUSED = [
+    ({"epsilon": 0}, "epsilon=0"),
+    ({"delta": 2}, "delta=2"),
+    ({"neighboring_relation": "none"}, "neighboring_relation='none'"),
+    ({"plan_only": np.ones(2)}, "plan_only="),
+    ({"public_features": "all"}, "needs private columns"),
+    ({"epsilon": 1e-13, "delta": 1e-20}, "raise"),
+    ({"X": csr_array((3, 100_000))}, "at most 5[0-9]{4} columns"),
+    *(({"X": odd}, "X|array") for odd in NO_TABLES),
+]
+
+
+def test_what_is_refused_charges_nothing(table):
+    ledger = skfdp.PrivacyLedger(epsilon=1.0, delta=1e-5)
+    for more, match in REFUSED:
+        with pytest.raises((ValueError, TypeError), match=match) as found:
+            skfdp.private_bounds(**{"X": table, "ledger": ledger} | more)
+        assert found.value.__cause__ is None
     assert not ledger.entries
-
-
-@pytest.mark.parametrize(
-    "X",
-    [[[1, 2], [3]], [1.0, 2.0], pd.Series([1.0, 2.0]), 3.0, None],
-    ids=["ragged", "flat", "series", "number", "none"],
-)
-def test_what_is_no_table_is_refused(X):
-    with pytest.raises((ValueError, TypeError), match="X|array") as found:
-        private_bounds(X)
-    assert found.value.__cause__ is None
-
-
-def test_more_columns_than_can_be_counted_are_refused():
-    X = csr_array((3, 100_000))
-    with pytest.raises(ValueError, match="at most 5[0-9]{4} columns"):
-        private_bounds(X, plan_only=True)
 
 
 # -- all rows of a person together ----------------------------------------------------
@@ -347,7 +310,7 @@ def test_nobody_moves_the_counts_further_than_is_said(relation, weights):
 
 def test_two_releases_of_the_level_of_persons(panel, releases):
     X, groups = panel
-    found = private_bounds(X, epsilon=2.0, groups=groups)
+    found = skfdp.private_bounds(X, epsilon=2.0, groups=groups)
     n_persons = len(np.unique(groups))
     first, second = releases
     for seen in (first, second):
@@ -375,8 +338,8 @@ def test_someone_with_many_rows_sets_no_bound(panel):
 
 def test_the_plan_is_that_of_the_fit_and_looks_at_no_value(panel):
     X, groups = panel
-    plan = private_bounds(np.full_like(X, np.nan), groups=groups, plan_only=True)
-    assert plan.to_dict() == private_bounds(X, groups=groups).plan.to_dict()
+    plan = skfdp.private_bounds(np.full_like(X, np.nan), groups=groups, plan_only=True)
+    assert plan.to_dict() == skfdp.private_bounds(X, groups=groups).plan.to_dict()
 
 
 def test_a_column_tells_the_persons(panel):
@@ -386,18 +349,18 @@ def test_a_column_tells_the_persons(panel):
     given = seeded(frame[["age", "z"]], epsilon=2.0, groups=groups)
     assert named.bounds == given.bounds
     with pytest.raises(ValueError, match="not the name of a column of X"):
-        private_bounds(frame, groups="whom")
+        skfdp.private_bounds(frame, groups="whom")
 
 
 def test_persons_are_refused_where_there_are_none(panel):
     X, groups = panel
-    ledger = PrivacyLedger()
-    private_bounds(X, ledger=ledger)
-    with pytest.raises(PrivacyBudgetError, match="cannot be composed"):
-        private_bounds(X, groups=groups, ledger=ledger)
+    ledger = skfdp.PrivacyLedger()
+    skfdp.private_bounds(X, ledger=ledger)
+    with pytest.raises(skfdp.PrivacyBudgetError, match="cannot be composed"):
+        skfdp.private_bounds(X, groups=groups, ledger=ledger)
     add = {"neighboring_relation": AddOrRemoveOne(3000)}
     with pytest.raises(ValueError, match="groups needs a public number of rows"):
-        private_bounds(X, groups=groups, **add)
+        skfdp.private_bounds(X, groups=groups, **add)
 
 
 def test_noise_that_no_integer_carries_is_refused():
@@ -414,23 +377,19 @@ def test_noise_that_no_integer_carries_is_refused():
 
 
 CLASSES, SOON = {"classes": [0, 1]}, {"solver": NoisyGradientDescent(max_iter=20)}
-NULLED_BATCHES = {
-    "neighboring_relation": "replace_special",
-    "solver": NoisySGD(batch_size=200, max_iter=20),
-}
+BATCHES = {"solver": NoisySGD(batch_size=200, max_iter=20)}
+MODELS = [
+    skfdp.FeatureDPLogisticRegression(**CLASSES, **SOON),
+    skfdp.FeatureDPLogisticRegression(**CLASSES, **SOON, public_features=[1]),
+    skfdp.FeatureDPLogisticRegression(**CLASSES, public_features="all"),
+    skfdp.DPSGDFClassifier(
+        neighboring_relation="replace_special", **CLASSES, **BATCHES
+    ),
+    skfdp.FeatureDPRegressor(target_bounds=(-1, 2), **SOON),
+]
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        FeatureDPLogisticRegression(**CLASSES, **SOON),
-        FeatureDPLogisticRegression(**CLASSES, **SOON, public_features=[1]),
-        FeatureDPLogisticRegression(**CLASSES, public_features="all"),
-        DPSGDFClassifier(**CLASSES, **NULLED_BATCHES),
-        FeatureDPRegressor(target_bounds=(-1, 2), **SOON),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_fits_release_their_bounds_of_persons(model, panel, releases):
     X, groups = panel

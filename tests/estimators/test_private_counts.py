@@ -12,16 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivateCenteringTransformer,
-    TableSchema,
-    private_score,
-)
+import skfdp
 from skfdp.bounds import PrivateBoundsRelease
 from skfdp.data import target
 from skfdp.mechanisms import release
@@ -36,36 +27,38 @@ MANY = {"neighboring_relation": AddOrRemoveOne(60)}
 OF_LABELS = {"classes": [0, 1], "bounds": (0, 1), **MANY}
 OF_NUMBERS = {"target_bounds": (0, 3), "bounds": (0, 1), **MANY}
 REGRESSION = itertools.product(
-    (DPSGDFRegressor, FeatureDPRegressor),
+    (skfdp.DPSGDFRegressor, skfdp.FeatureDPRegressor),
     ("squared_error", "huber", "poisson"),
     ({}, {"alpha": 1.0}, {"fit_intercept": False}, {"epsilon": 0.1}, {"epsilon": 50.0}),
 )
 EVERY = {
     **{
-        f"{loss}, {n_classes} classes": DPSGDFClassifier(
+        f"{loss}, {n_classes} classes": skfdp.DPSGDFClassifier(
             loss=loss, **OF_LABELS | {"classes": range(n_classes)}
         )
         for loss in ("log_loss", "hinge", "squared_hinge")
         for n_classes in (2, 3)
     },
     **{
-        f"centering={centering}": DPSGDFClassifier(centering=centering, **OF_LABELS)
+        f"centering={centering}": skfdp.DPSGDFClassifier(
+            centering=centering, **OF_LABELS
+        )
         for centering in (None, "gaussian", "adaptive")
     },
     **{
-        f"bounds={bounds}": DPSGDFClassifier(**OF_LABELS | {"bounds": bounds})
+        f"bounds={bounds}": skfdp.DPSGDFClassifier(**OF_LABELS | {"bounds": bounds})
         for bounds in ("private", False)
     },
-    "balanced": DPSGDFClassifier(class_weight="balanced", **OF_LABELS),
-    "penalised": DPSGDFClassifier(C=1.0, **OF_LABELS),
-    "without an intercept": DPSGDFClassifier(fit_intercept=False, **OF_LABELS),
-    "a large budget": DPSGDFClassifier(50.0, **OF_LABELS),
-    "Poisson batches": DPSGDFClassifier(solver=NoisySGD(max_iter=2), **OF_LABELS),
-    "feature-DP": FeatureDPLogisticRegression(**OF_LABELS),
-    "network": FeatureDPMLPClassifier(
+    "balanced": skfdp.DPSGDFClassifier(class_weight="balanced", **OF_LABELS),
+    "penalised": skfdp.DPSGDFClassifier(C=1.0, **OF_LABELS),
+    "without an intercept": skfdp.DPSGDFClassifier(fit_intercept=False, **OF_LABELS),
+    "a large budget": skfdp.DPSGDFClassifier(50.0, **OF_LABELS),
+    "Poisson batches": skfdp.DPSGDFClassifier(solver=NoisySGD(max_iter=2), **OF_LABELS),
+    "feature-DP": skfdp.FeatureDPLogisticRegression(**OF_LABELS),
+    "network": skfdp.FeatureDPMLPClassifier(
         hidden_layer_sizes=4, solver=NoisySGD(max_iter=2), **OF_LABELS
     ),
-    "transformer": PrivateCenteringTransformer(bounds=(0, 1), **MANY),
+    "transformer": skfdp.PrivateCenteringTransformer(bounds=(0, 1), **MANY),
     "bounds": PrivateBoundsRelease(**MANY),
     **{
         f"{kind.__name__}, {loss}, {more}": kind(loss=loss, **OF_NUMBERS, **more)
@@ -83,11 +76,13 @@ COLUMNS = {
 }
 RAW = {
     kind.__name__: kind(
-        schema=TableSchema({**COLUMNS, "y": outcome}, outcomes=["y"]), **LOOP, **MANY
+        schema=skfdp.TableSchema({**COLUMNS, "y": outcome}, outcomes=["y"]),
+        **LOOP,
+        **MANY,
     )
     for kind, outcome in (
-        (DPSGDFClassifier, Label([0, 1])),
-        (DPSGDFRegressor, Number(0, 3)),
+        (skfdp.DPSGDFClassifier, Label([0, 1])),
+        (skfdp.DPSGDFRegressor, Number(0, 3)),
     )
 }
 
@@ -145,8 +140,7 @@ def check_equal(make, tables, monkeypatch):
         fits = [result_of(*table) for table in tables]
         first, said = fits[0]
         for other, also_said in fits[1:]:
-            assert list(remembered(first, other)) == []
-            assert said == also_said
+            assert list(remembered(first, other)) == [] and said == also_said
         # The first fit also fills caches of plans, and so shares fewer objects.
         texts = {pickle.dumps(found) for found, _ in fits[1:]}
         assert len(texts) == 1
@@ -191,5 +185,5 @@ def test_no_number_of_rows_changes_a_score(name, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = clone(EVERY[name]).fit(*tables[0])
-    make = functools.partial(private_score, model, epsilon=1.0, **more)
+    make = functools.partial(skfdp.private_score, model, epsilon=1.0, **more)
     check_equal(make, tables, monkeypatch)

@@ -1,6 +1,7 @@
 """Regressors: penalties, bounds and windows; the offset of a public model."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -16,7 +17,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skfdp import FeatureDPRegressor
 from skfdp.data.target import TargetMap
-from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.solvers import Huber, NoisyGradientDescent
 from skfdp.solvers import public_model as public_regression
@@ -65,12 +65,10 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_without_budget_the_public_model_is_left(table, name, loss):
     X, y = table
-    given = {"public_model": MODELS[name], "loss": loss}
-    model = regressor(epsilon=1e-3, **given).fit(X, y)
+    model = regressor(epsilon=1e-3, public_model=MODELS[name], loss=loss).fit(X, y)
     alone = model.public_model_.estimator.predict(X[:, :N_PUBLIC])
     gap, spread = model.predict(X) - alone, np.std(y - alone)
-    assert np.std(gap) < 0.05 * spread
-    assert abs(np.mean(gap)) < 0.05 * spread
+    assert max(np.std(gap), abs(np.mean(gap))) < 0.05 * spread
 
 
 # -- the model ------------------------------------------------------------------------
@@ -129,13 +127,11 @@ def test_without_public_columns_it_is_the_mean(table):
 def test_no_model_without_an_intercept_or_with_every_column_public(table):
     label = {"public_features": "all", "public_target": False}
     for given in ({"fit_intercept": False}, {"public_model": None}, label):
-        model = regressor(target_bounds=(0, 100), **given).fit(*table)
-        assert not hasattr(model, "public_model_")
+        fitted = regressor(target_bounds=(0, 100), **given).fit(*table)
+        assert not hasattr(fitted, "public_model_")
 
 
 # -- a private target -----------------------------------------------------------------
-
-
 def test_a_fitted_model_serves_a_private_target_and_never_meets_it(table, monkeypatch):
     X, y = table
     other = DecisionTreeRegressor(max_depth=3).fit(X[:200, :N_PUBLIC], y[:200])
@@ -160,23 +156,6 @@ def test_the_spread_of_what_a_model_leaves_of_a_private_target(table, releases):
     distances = np.abs(y - np.clip(other.predict(X[:, :N_PUBLIC]), 0, 100))
     found = releases[0]["exact"]
     np.testing.assert_allclose(found, (distances / 50 - 1).sum(), atol=1e-3)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("curvature", [0.0, 0.05, 1.0])
-def test_the_noise_left_is_that_of_the_step_rule(momentum, curvature):
-    """The noises of the steps are independent, and what each leaves is linear in it."""
-    n, total = 100, 0.0
-    rates, stds = 0.2 * (1 - np.arange(n) / n), np.linspace(2.0, 0.5, n)
-    for kick in range(n):
-        rule = HeavyBall(0.2, momentum, n)
-        theta, velocity = np.zeros((1, 1)), np.zeros((1, 1))
-        for step in range(n):
-            gradient = curvature * theta + stds[kick] * (step == kick)
-            theta = rule.update(theta, velocity, gradient, step)
-        total += theta[0, 0] ** 2
-    found = Walk(rates, momentum, stds).outcome(curvature)[1]
-    assert found == pytest.approx(math.sqrt(total))
 
 
 # -- what the clip takes off ----------------------------------------------------------
@@ -228,8 +207,7 @@ def test_what_is_given_back_reads_no_private_value(table, releases):
         object.__setattr__(blind.rows, "values", np.full((2000, 7), -9, np.int16))
         found.append(given_back(blind, public, coordinates))
     np.testing.assert_array_equal(*found)
-    assert np.isfinite(found[0]).all()
-    assert np.abs(found[0]).max() > 0
+    assert np.isfinite(found[0]).all() and np.abs(found[0]).max() > 0
 
 
 # -- the mean of the rates ------------------------------------------------------------
@@ -241,8 +219,7 @@ def test_the_mean_of_the_rates_is_released_within_a_public_interval(counts, rele
     assert (event.clip_norm, event.sensitivity, event.n_steps) == (1.0, 2.0, 2)
     for release in releases[-2:]:
         values = release["query"].X
-        assert np.abs(values).max() <= 1
-        assert values.shape == (3000, 1)
+        assert np.abs(values).max() <= 1 and values.shape == (3000, 1)
         assert release["std"] == event.noise_std[0]
 
 
@@ -261,16 +238,15 @@ def test_rates_of_any_size_move_the_released_sum_within_its_bound(counts, releas
         sums.append([int(q.exact_sum(None, one, 2.0**-30)[0]) for q in queries])
     assert np.abs(sums).max() <= 2**30
     moved = np.ptp(sums, axis=0)
-    assert (moved <= 2**31).all()
-    assert (moved > 2**27).all()
+    assert (moved <= 2**31).all() and (moved > 2**27).all()
 
 
 def test_the_mean_of_skewed_counts_is_right_at_a_small_budget(counts):
     X, y = counts
-    for public in ({}, {"public_features": None}):
-        given = {"loss": "poisson", "epsilon": 0.3, **public}
-        models = [regressor(random_state=seed, **given).fit(X, y) for seed in range(8)]
-        means = [model.predict(X).mean() for model in models]
+    for public in ([0, 1, 2], None):
+        model = regressor(loss="poisson", epsilon=0.3, public_features=public)
+        fits = (model.set_params(random_state=seed).fit(X, y) for seed in range(8))
+        means = [one.predict(X).mean() for one in fits]
         assert np.mean(means) == pytest.approx(y.mean(), rel=0.1)
 
 
@@ -291,8 +267,6 @@ def test_a_start_that_explains_nothing_does_not_explode(start, epsilon):
 
 
 # -- without privacy ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("threshold", [10.0, 60.0, 1e6])
 def test_infinite_epsilon_of_huber_is_the_minimiser(threshold):
     """No gradient, with the threshold in the target's units and Ridge's penalty."""
@@ -362,15 +336,11 @@ def test_a_replaced_target_moves_the_histogram_within_its_bound(bounds, releases
         query = next(one for one in queries if one.shape == (len(inside) - 1,))
         total = query.exact_sum(None, np.array([0]), unit)
         contributions.append([int(entry) for entry in total])
-    relation = Relation.of("replace_one")
-    moved = max(
-        math.sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True))) * unit
-        for one in contributions
-        for other in contributions
-    )
+    pairs = itertools.product(contributions, repeat=2)
+    moved = max(math.dist(*pair) * unit for pair in pairs)
     largest = max(math.hypot(*one) * unit for one in contributions)
     assert 0.999 < largest <= query.clip_norm == 1
-    assert query.sensitivity(relation) == math.sqrt(2)
+    assert query.sensitivity(Relation.of("replace_one")) == math.sqrt(2)
     assert 0.999 * math.sqrt(2) < moved <= math.sqrt(2)
     assert len({tuple(c) for c in contributions}) == len(contributions[0])
 
@@ -395,21 +365,15 @@ def test_every_release_is_covered_by_the_charge(releases):
 
 
 def test_a_fit_may_have_no_histogram():
-    y, given = (
-        np.random.default_rng(1).normal(10, 2, 2000),
-        {"target_bounds": (-20, 60)},
-    )
+    def first(y, **more):
+        event = fitted(y, target_bounds=(-20, 60), **more).privacy_.events[0]
+        return event.label, event.n_steps, event.sensitivity
+
+    y = np.random.default_rng(1).normal(10, 2, 2000)
     # A nulled target moves it as far as a mean, so one event covers all three.
-    nulled = fitted(y, neighboring_relation="replace_special", **given).privacy_.events[
-        0
-    ]
-    assert (nulled.label, nulled.n_steps, nulled.sensitivity) == (
-        "target scale",
-        3,
-        1.0,
-    )
-    no_signal = fitted(y[:100], epsilon=0.1, **given).privacy_.events[0]
-    assert (no_signal.label, no_signal.n_steps) == ("target scale", 2)
+    nulled = first(y, neighboring_relation="replace_special")
+    assert nulled == ("target scale", 3, 1.0)
+    assert first(y[:100], epsilon=0.1) == ("target scale", 2, 2.0)
 
 
 def test_the_mean_of_counts_that_are_mostly_zero_is_released():

@@ -135,8 +135,7 @@ def test_elsewhere_a_mean_that_can_be_learnt_is_subtracted(releases, parameters)
     X, y = baskets(0.05)
     model = feature_dp(**({"solver": "noisy-gd"} | parameters)).fit(X, y)
     query, event = query_of_loop(releases), model.privacy_.events[-1]
-    assert not query.orthant
-    assert query.clip_norm == event.clip_norm
+    assert not query.orthant and query.clip_norm == event.clip_norm
     assert not any("sqrt(2)" in a.text for a in model.privacy_.assumptions)
 
 
@@ -204,9 +203,9 @@ def test_public_columns_of_the_loop_do_not_depend_on_private_values(
     np.testing.assert_array_equal(*rows)
 
 
-def public_of(model, X, y):
+def public_of(model, X, y, **of_rows):
     """Return what a fit knows of the public part."""
-    return model._on_records(lambda found: found.public, X, y)
+    return model._on_records(lambda found: found.public, X, y, **of_rows)
 
 
 def offset(model, X, y):
@@ -315,21 +314,25 @@ def test_stored_private_entries_do_not_reach_public_moments():
 
 
 @pytest.mark.parametrize("centre", [True, False])
-def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(centre):
+@pytest.mark.parametrize("weighted", [True, False])
+def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(centre, weighted):
+    """And a weight is a number of rows."""
     rng = np.random.default_rng(0)
     X = rng.random((5000, 7)) * (rng.random((5000, 7)) < 0.4)
     X[:, 1] += 1e6  # far from zero
     X[:, 2] = np.exp(3 * rng.normal(size=5000))
     X[:, 3] = 3.0
-    y, found = np.arange(5000) % 2, []
+    y, weights = np.arange(5000) % 2, rng.integers(0, 4, 5000) if weighted else None
+    model, found = feature_dp(public_features=slice(5), bounds=False), []
     for rows in (X, csr_array(X)):
-        model = feature_dp(public_features=slice(5), bounds=False)
-        found.append(public_moments(public_of(model, rows, y), centre=centre))
+        public = public_of(model, rows, y, sample_weight=weights)
+        found.append(public_moments(public, centre=centre))
     np.testing.assert_array_equal(found[0].mean, found[1].mean)
     assert found[0].spread == found[1].spread
-    mean = X[:, :5].mean(axis=0) if centre else np.zeros(5)
+    rows = X[:, :5] if weights is None else np.repeat(X[:, :5], weights, axis=0)
+    mean = rows.mean(axis=0) if centre else np.zeros(5)
     np.testing.assert_allclose(found[0].mean, mean, rtol=1e-8)
-    spread = np.sqrt(np.sum((X[:, :5] - mean) ** 2) / 5000)
+    spread = np.sqrt(np.sum((rows - mean) ** 2) / len(rows))
     assert found[0].spread == pytest.approx(spread, rel=1e-6)
 
 

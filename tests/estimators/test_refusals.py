@@ -1,5 +1,6 @@
 """Every refusal: one sentence, with name, value, expectation and remedy."""
 
+import contextlib
 import threading
 from decimal import Decimal
 from fractions import Fraction
@@ -284,8 +285,7 @@ def test_malformed_input_is_refused_without_a_datum(model, X, y, message, releas
     # Loggers may write out a context even where a traceback would suppress it.
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]
     text = " ".join(str(error) for error in chain if error is not None)
-    assert "secret" not in text
-    assert "4242" not in text
+    assert "secret" not in text and "4242" not in text
     assert not releases
 
 
@@ -336,15 +336,11 @@ def test_an_estimator_with_a_bad_budget_can_be_printed(name, epsilon):
 
 
 @every_fit
-@pytest.mark.parametrize("place", ["a column", "the target"])
-def test_a_name_that_no_file_can_store_is_refused(name, place, small, releases):
-    names = ["\ud800", *"bcd"] if place == "a column" else list("abcd")
-    X = pd.DataFrame(small[0], columns=pd.Index(names, dtype=object))
-    y = pd.Series(small[1], name="y" if place == "a column" else "\udce9")
-    if name == "centring" and place == "the target":
-        return
-    with pytest.raises(ValueError, match="a name holds .* with a lone surrogate"):
-        clone(FITS[name]).fit(X, y)
+def test_a_name_that_no_file_can_store_is_refused(name, small, releases):
+    for first, of_y in (("\ud800", "y"), ("a", "\udce9"))[: 1 + (name != "centring")]:
+        X = pd.DataFrame(small[0], columns=pd.Index([first, *"bcd"], dtype=object))
+        with pytest.raises(ValueError, match="a name holds .* with a lone surrogate"):
+            clone(FITS[name]).fit(X, pd.Series(small[1], name=of_y))
     assert not releases
 
 
@@ -365,16 +361,18 @@ def test_attributes_of_frames_are_not_copied(name, small):
     assert locked[0].attrs
 
 
-def test_attributes_of_raw_tables_are_not_copied(small):
-    table = pd.DataFrame(small[0][:, :2], columns=["a", "b"]).assign(y=small[1])
-    columns = {"a": Number(0, 1), "b": Number(0, 1), "y": Label([0, 1])}
-    schema = TableSchema(columns, outcomes=["y"])
+def test_raw_tables_are_not_copied_and_the_name_of_an_outcome_is_no_target(small):
+    table = pd.DataFrame(small[0], columns=list("abcd")).assign(ill=small[1])
+    columns = dict.fromkeys("abcd", Number(0, 1)) | {"ill": Label([0, 1])}
+    schema = TableSchema(columns, outcomes=["ill"])
     table.attrs["connection"] = threading.Lock()
     X, y = schema.split(table)
     model = FeatureDPLogisticRegression(schema=schema).fit(table, y)
     schema.encoder().fit(table).transform(table)
     assert len(model.predict(table)) == len(schema.read(table)) == len(X)
     private_score(model, table, y, 1.0)
+    with pytest.raises(ValueError, match="y is a text"):
+        model.fit(table, "ill")
 
 
 @every_fit
@@ -392,10 +390,8 @@ def test_a_tensor_that_numpy_cannot_read_is_said(name, change, small):
             use()
 
 
-@every_fit
+@pytest.mark.parametrize("name", [name for name in FITS if name != "centring"])
 def test_the_name_of_the_target_is_no_target(name, small):
-    if name == "centring":
-        pytest.skip("it has no target")
     X = pd.DataFrame(small[0], columns=list("abcd"))
     model = clone(FITS[name]).fit(X, small[1])
     for use in (
@@ -407,22 +403,13 @@ def test_the_name_of_the_target_is_no_target(name, small):
             use()
 
 
-def test_nor_is_it_with_a_schema(small):
-    table = pd.DataFrame(small[0], columns=list("abcd")).assign(ill=small[1])
-    columns = {name: Number(0, 1) for name in "abcd"} | {"ill": Label([0, 1])}
-    schema = TableSchema(columns, outcomes=["ill"])
-    with pytest.raises(ValueError, match="y is a text"):
-        FeatureDPLogisticRegression(schema=schema).fit(table, "ill")
-
-
 @every_fit
 @pytest.mark.parametrize("bounds", [(1, 0), (1, 1), {9: (0, 1)}, "private", 3])
 def test_bounds_are_checked_without_privacy(name, bounds, small):
     model = clone(FITS[name]).set_params(epsilon=np.inf, bounds=bounds)
-    if bounds == "private" and name not in ("network", "centring"):
-        model.fit(*small)
-        return
-    with pytest.raises(ValueError, match="bounds"):
+    fine = bounds == "private" and name not in ("network", "centring")
+    refused = pytest.raises(ValueError, match="bounds")
+    with contextlib.nullcontext() if fine else refused:
         model.fit(*small)
 
 

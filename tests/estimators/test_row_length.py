@@ -78,9 +78,8 @@ def test_beside_public_columns_the_unit_is_the_root_of_the_mean_square():
     """A column of few ones has a tiny mean length, by which rows would be stretched."""
     X = np.zeros((1000, 3))
     X[:, 0], X[:20, 2] = 0.5, 1.0
-    model = FeatureDPLogisticRegression(
-        1e5, bounds=(0, 1), public_features=[0, 1], classes=[0, 1], random_state=0
-    )
+    given = {"bounds": (0, 1), "public_features": [0, 1], "classes": [0, 1]}
+    model = FeatureDPLogisticRegression(1e5, **given)
     event = model.plan(X, np.arange(1000) % 2).events[1]
     assert (event.label, event.n_steps) == ("row length", 2)
     records = records_of(X[:40], public=[0, 1])
@@ -113,16 +112,13 @@ def test_a_replaced_row_moves_the_sum_by_at_most_its_sensitivity(bounds, public)
         queries.append(unit_of(records_of(other, bounds, public))[1])
     largest = 0
     for std in (0.0, 3.0, 1e6):
-        unit = queries[0].unit(std)
+        unit, others = queries[0].unit(std), np.arange(1, N)
         totals = [int(query.exact_sum(None, None, unit)[0]) for query in queries]
-        rest = {
-            int(query.exact_sum(None, np.arange(1, N), unit)[0]) for query in queries
-        }
+        rest = {int(query.exact_sum(None, others, unit)[0]) for query in queries}
         assert len(rest) == 1  # no other record's contribution moves
         largest = max(largest, (max(totals) - min(totals)) * unit)
     bound = queries[0].sensitivity(Relation.of("replace_one"))
-    assert bound == 2
-    assert 0.99 * bound < largest <= bound
+    assert bound == 2 and 0.99 * bound < largest <= bound
 
 
 @pytest.mark.parametrize(
@@ -143,12 +139,9 @@ def test_the_plan_charges_the_length_for_what_it_moves(label, replaced, public):
 @pytest.mark.parametrize("row_norm", [0.3, 1.0, 7.0])
 @every_split
 def test_a_number_for_the_length_releases_nothing(row_norm, public, releases):
-    X, y = table()
-    model = FeatureDPLogisticRegression(
-        bounds=(0, 1),
-        public_features=public,
-        solver=NoisyGradientDescent(row_norm=row_norm, max_iter=2),
-    ).fit(X, y)
+    solver = NoisyGradientDescent(row_norm=row_norm, max_iter=2)
+    given = {"bounds": (0, 1), "public_features": public}
+    model = FeatureDPLogisticRegression(solver=solver, **given).fit(*table())
     assert "row length" not in [event.label for event in model.privacy_.events]
     # Class counts, mean, two steps, temperature: what is planned.
     assert len(releases) == sum(event.n_steps for event in model.privacy_.events)
@@ -169,13 +162,11 @@ def test_no_row_is_cut_in_predictions(bounds, public, sparse):
     np.testing.assert_allclose(model.decision_function(data), margins, rtol=1e-9)
 
 
-# Wide tables: a histogram of lengths.
-
-
-def wide_rows(lengths, seed=0):
+# -- wide tables: a histogram of lengths -----------------------------------------------
+def wide_rows(lengths):
     """Return CSR rows of these norms, in [0, 1], with about 15 entries each."""
     shape = len(lengths), WIDE
-    X = random_array(shape, density=15 / WIDE, rng=seed, format="csr")
+    X = random_array(shape, density=15 / WIDE, rng=0, format="csr")
     X.data[:] = 1.0
     norms = np.sqrt(np.maximum(X.sum(axis=1), 1))
     return csr_array(X.multiply((np.asarray(lengths) / norms)[:, None]))
@@ -218,8 +209,7 @@ def test_wide_rows_keep_the_scale_of_predictions():
     model = FeatureDPRegressor(0.5, bounds=(0, 1), target_bounds=(0, 1), random_state=0)
     found = model.fit(X[:4000], y[:4000]).predict(X[4000:])
     best = np.corrcoef(found, y[4000:])[0, 1] ** 2
-    assert best > 0.6
-    assert model.score(X[4000:], y[4000:]) > best - 0.1
+    assert best > 0.6 and model.score(X[4000:], y[4000:]) > best - 0.1
 
 
 def test_rows_are_written_over_only_if_nothing_else_refers_to_them():
@@ -229,5 +219,4 @@ def test_rows_are_written_over_only_if_nothing_else_refers_to_them():
     kept, room = records.integers.values.copy(), records.integers.room
     assert records.taken().room is room
     held = records.integers
-    assert records.taken().room is None
-    assert np.array_equal(held.values, kept)
+    assert records.taken().room is None and np.array_equal(held.values, kept)

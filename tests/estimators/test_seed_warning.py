@@ -19,18 +19,14 @@ from skfdp.solvers import NoisyGradientDescent, NoisySGD
 SEED = 918_273_645
 
 LOGISTIC = partial(FeatureDPLogisticRegression, bounds=(0, 1))
+NETWORK = {"hidden_layer_sizes": (8,), "public_target": True, "bounds": (0, 1)}
+NETWORK |= {"solver": NoisySGD(max_iter=2)}
 FITS = {
     "logistic": LOGISTIC,
     "label only": partial(LOGISTIC, public_features="all"),
     "dpsgd_f": partial(DPSGDFClassifier, bounds=(0, 1)),
     "regressor": partial(skfdp.FeatureDPRegressor, bounds=(0, 1), target_bounds=(0, 1)),
-    "network": partial(
-        skfdp.FeatureDPMLPClassifier,
-        hidden_layer_sizes=(8,),
-        public_target=True,
-        bounds=(0, 1),
-        solver=NoisySGD(max_iter=2),
-    ),
+    "network": partial(skfdp.FeatureDPMLPClassifier, **NETWORK),
     "centring": partial(skfdp.PrivateCenteringTransformer, bounds=(0, 1)),
 }
 
@@ -49,13 +45,11 @@ def test_seed_warns_once_at_the_line_of_the_user(kind, named):
     (warning,) = seed_warnings(lambda: model.fit(*named))
     assert warning.category is skfdp.PrivacyWarning
     assert "NO privacy guarantee" in str(warning.message)
-    assert str(SEED) not in str(warning.message)
-    assert warning.filename == __file__
+    assert str(SEED) not in str(warning.message) and warning.filename == __file__
     assert model.privacy_.seeded and all(event.seeded for event in ledger.events)
     assert str(SEED) not in model.privacy_.to_json() + model.privacy_.statement()
     secret = FITS[kind]()
-    assert not seed_warnings(lambda: secret.fit(*named))
-    assert not secret.privacy_.seeded
+    assert not seed_warnings(lambda: secret.fit(*named)) and not secret.privacy_.seeded
 
 
 def test_warning_points_through_pipelines_and_searches(small):

@@ -89,12 +89,11 @@ def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
     target = counts if loss == "poisson" else y
     n_records = 1 if loss == "poisson" else N  # alpha is per record there
     bounds = (min(0.0, target.min()), target.max())
+    given = {"bounds": (0, 1), "target_bounds": bounds, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", PrivacyWarning)
-        model = estimator(
-            loss=loss, alpha=alpha, bounds=(0, 1), target_bounds=bounds, random_state=0
-        ).fit(X, target)
+        model = estimator(loss=loss, alpha=alpha, **given).fit(X, target)
     assert np.abs(model.coef_).max() < max(30 * n_records / alpha, 1e-25)
     assert np.abs(model.predict(X) - target.mean()).max() < 3 * target.std()
 
@@ -123,33 +122,25 @@ def test_the_implicit_step_is_stable_for_every_penalty(curvature, momentum):
 
 
 # -- fits that explode for another reason ----------------------------------------------
-FAST = {"solver": NoisyGradientDescent(learning_rate=1e6)}
+FAST = NoisyGradientDescent(learning_rate=1e6)
+TINY = FeatureDPSGD(public_loss="gaussian", clip_norm=1e-12)
+HEAVY = FeatureDPSGD(public_loss="zero", gradient_scale=1e12)
 NETWORK = {"hidden_layer_sizes": (4,), **PUBLIC}
-EXPLODING = {
-    "learning rate": (DPSGDF, FAST),
-    "a regressor": (DPSGDFRegressor, {"target_bounds": (0, 1), **FAST}),
-    "learning rate with a penalty": (LOGISTIC, {"C": 1.0, **FAST}),
-    "public loss beside a tiny clip norm": (
-        LOGISTIC,
-        {"solver": FeatureDPSGD(public_loss="gaussian", clip_norm=1e-12), **PUBLIC},
-    ),
-    "private weight": (
-        LOGISTIC,
-        {"solver": FeatureDPSGD(public_loss="zero", gradient_scale=1e12), **PUBLIC},
-    ),
-    "network": (
-        FeatureDPMLPClassifier,
-        {"solver": NoisySGD(learning_rate=1e6, max_iter=5), **NETWORK},
-    ),
-}
+EXPLODING = [
+    (DPSGDF, FAST, {}),
+    (DPSGDFRegressor, FAST, {"target_bounds": (0, 1)}),
+    (LOGISTIC, FAST, {"C": 1.0}),
+    *((LOGISTIC, solver, PUBLIC) for solver in (TINY, HEAVY)),
+    (FeatureDPMLPClassifier, NoisySGD(learning_rate=1e6, max_iter=5), NETWORK),
+]
 
 
-@pytest.mark.parametrize("case", EXPLODING)
-def test_a_fit_that_explodes_says_so(case, data):
-    estimator, parameters = EXPLODING[case]
+@pytest.mark.parametrize(("estimator", "solver", "more"), EXPLODING)
+def test_a_fit_that_explodes_says_so(estimator, solver, more, data):
     X, y, *_ = data
+    model = estimator(bounds=(0, 1), random_state=0, solver=solver, **more)
     with pytest.warns(UtilityWarning, match="the fit diverged: .*lower learning_rate"):
-        estimator(bounds=(0, 1), random_state=0, **parameters).fit(X[:500], y[:500])
+        model.fit(X[:500], y[:500])
 
 
 def charged(message, data, **parameters):
@@ -163,24 +154,19 @@ def charged(message, data, **parameters):
     return {entry.charge for entry in ledger.entries}
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (np.nan, "public_loss returned a gradient that is not finite"),
-        (np.inf, "public_loss returned a gradient that is not finite"),
-        (1.7e308, "the descent overflowed in step 1 of"),
-    ],
-)
-def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(
-    returned, message, data
-):
+@pytest.mark.parametrize("returned", [np.nan, np.inf, 1.7e308])
+def test_a_fit_that_leaves_the_floats_is_an_error_after_the_charge(returned, data):
+    finite = np.isfinite(returned)
+
     def public_loss(coef, intercept, X_public, labels):
-        finite = returned if coef.any() or np.isfinite(returned) else 0.0
-        return np.full_like(coef, finite), np.zeros_like(intercept)
+        value = returned if coef.any() or finite else 0.0
+        return np.full_like(coef, value), np.zeros_like(intercept)
 
     solver = FeatureDPSGD(public_loss=public_loss)
-    message = f"{message}.*the charge for this fit stays"
-    assert charged(message, data, public_features=[0], solver=solver) == {1}
+    why = "public_loss returned a gradient that is not finite"
+    why = "the descent overflowed in step 1 of" if finite else why
+    why += ".*the charge for this fit stays"
+    assert charged(why, data, public_features=[0], solver=solver) == {1}
 
 
 @pytest.mark.parametrize(
@@ -201,26 +187,18 @@ def test_a_public_model_without_finite_margins_is_refused_before_the_charge(data
 
 
 TOO_LATE = {"solver": NoisyGradientDescent(noise_decay=7)}
-PURE_NOISE = {
-    "classifier": (LOGISTIC, {}, {"solver": NoisyGradientDescent(noise_decay=5)}),
-    "regressor": (FeatureDPRegressor, {"target_bounds": (0, 1)}, TOO_LATE),
-    "network, long steps": (
-        FeatureDPMLPClassifier,
-        {"hidden_layer_sizes": (8,), "pretraining": None},
-        {"solver": NoisySGD(learning_rate=100)},
-    ),
-}
+RANDOM = {"hidden_layer_sizes": (8,), "pretraining": None}
+PURE_NOISE = [
+    (LOGISTIC, {}, {"solver": NoisyGradientDescent(noise_decay=5)}),
+    (FeatureDPRegressor, {"target_bounds": (0, 1)}, TOO_LATE),
+    *nightly((FeatureDPMLPClassifier, RANDOM, {"solver": NoisySGD(learning_rate=100)})),
+]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=[pytest.mark.slow] * case.startswith("network"))
-        for case in PURE_NOISE
-    ],
-)
-def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(case, data):
-    estimator, usual, bad = PURE_NOISE[case]
+@pytest.mark.parametrize(("estimator", "usual", "bad"), PURE_NOISE)
+def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(
+    estimator, usual, bad, data
+):
     X, y, *_ = data
     ledger, told = PrivacyLedger(), "this schedule leaves noise of standard deviation"
     with warnings.catch_warnings():

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import (
@@ -21,14 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-    PrivacyLedger,
-    TableSchema,
-)
+import skfdp
 from skfdp.data.units import Units, kept_rows
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import AddOrRemoveOne
@@ -37,7 +29,6 @@ from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.schema import Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, public_model
-from skfdp.solvers.centring import public_moments
 from skfdp.solvers.method import Budget
 
 pytestmark = pytest.mark.filterwarnings(
@@ -61,7 +52,7 @@ COUNTS = RNG.poisson(np.exp(Z))
 GROUPS = RNG.integers(0, 60, N_ROWS)
 TABLE = pd.DataFrame(X, columns=list("abcd")).assign(person=GROUPS)
 
-LOGISTIC, REGRESSOR = FeatureDPLogisticRegression, FeatureDPRegressor
+LOGISTIC, REGRESSOR = skfdp.FeatureDPLogisticRegression, skfdp.FeatureDPRegressor
 COMMON = {"bounds": (0, 1), "random_state": 0}
 TWO, SEVERAL = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 SOME, ALL = {"public_features": [0, 1]}, {"public_features": "all"}
@@ -77,8 +68,8 @@ SOLVERS = {
     "public model": (LOGISTIC(**COMMON, **TWO, **LOOP, **SOME, **KNOWN), LABELS),
     "label statistic": (LOGISTIC(**COMMON, **TWO, **ALL, C=1.0), LABELS),
     "label statistic, classes": (LOGISTIC(**COMMON, **SEVERAL, **ALL, C=1.0), THREE),
-    "centred descent": (DPSGDFClassifier(**COMMON, **TWO, C=1.0), LABELS),
-    "regression": (DPSGDFRegressor(**COMMON, **NUMBER), Z),
+    "centred descent": (skfdp.DPSGDFClassifier(**COMMON, **TWO, C=1.0), LABELS),
+    "regression": (skfdp.DPSGDFRegressor(**COMMON, **NUMBER), Z),
     "regression, public model": (REGRESSOR(**COMMON, **NUMBER, **SOME, **KNOWN), Z),
     "rates": (REGRESSOR(**COMMON, **COUNT, **RATES), COUNTS),
     "rates, public": (REGRESSOR(**COMMON, **COUNT, **RATES, **SOME, **KNOWN), COUNTS),
@@ -109,8 +100,8 @@ FLAT = {"C": 100.0, "fit_intercept": False, "class_weight": {0: 3.0}}
     ("ours", "theirs", "given", "y"),
     [
         (LOGISTIC, LogisticRegression, {"C": 0.7}, THREE),
-        (DPSGDFClassifier, LogisticRegression, FLAT, LABELS),
-        (DPSGDFRegressor, Ridge, {"alpha": 0.01, "fit_intercept": False}, Z),
+        (skfdp.DPSGDFClassifier, LogisticRegression, FLAT, LABELS),
+        (skfdp.DPSGDFRegressor, Ridge, {"alpha": 0.01, "fit_intercept": False}, Z),
         (partial(REGRESSOR, **RATES), PoissonRegressor, {"alpha": 0.1}, COUNTS),
     ],
 )
@@ -141,19 +132,15 @@ def test_with_a_huge_budget_a_weight_is_a_number_of_rows(name):
 
 @solvers
 def test_rows_of_weight_zero_are_not_there(name):
-    model, y = few(name)
-    used = WEIGHTS > 0
-    poisoned = X.copy()
-    poisoned[~used] = 1 - poisoned[~used]
-    found = [
-        weights_of(clone(model).fit(X, y, sample_weight=WEIGHTS)),
-        weights_of(clone(model).fit(poisoned, y, sample_weight=WEIGHTS)),
-        weights_of(clone(model).fit(X[used], y[used], sample_weight=WEIGHTS[used])),
-    ]
-    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
-    one = np.where(used, 1.0, 0.0)
-    dropped = weights_of(clone(model).fit(X[used], y[used]))
-    assert np.array_equal(dropped, weights_of(model.fit(X, y, sample_weight=one)))
+    (model, y), used = few(name), WEIGHTS > 0
+
+    def fitted(X, y, weights):
+        return weights_of(clone(model).fit(X, y, sample_weight=weights)).tolist()
+
+    found = fitted(X, y, WEIGHTS)
+    assert found == fitted(np.where(used[:, None], X, 1 - X), y, WEIGHTS)
+    assert found == fitted(X[used], y[used], WEIGHTS[used])
+    assert fitted(X[used], y[used], None) == fitted(X, y, 1.0 * used)
 
 
 @solvers
@@ -174,19 +161,16 @@ def test_ones_are_no_weights_and_a_common_factor_is_none(name):
 def test_names_of_persons_leave_no_trace(name):
     model, y = few(name)
     renamed = np.array([f"person {99 - group}" for group in GROUPS])
-    found = [
-        weights_of(clone(model).fit(X, y, groups=groups))
-        for groups in (GROUPS, renamed, list(renamed), pd.Series(renamed))
-    ]
-    for other in found[1:]:
-        assert np.array_equal(found[0], other)
-    assert np.isfinite(found[0]).all()
+    forms = GROUPS, renamed, list(renamed), pd.Series(renamed)
+    found = [weights_of(clone(model).fit(X, y, groups=one)) for one in forms]
+    np.testing.assert_array_equal(found, [found[0]] * 4)
+    assert np.isfinite(found).all()
 
 
 def of_persons(most=None):
     """Return a model of TABLE and LABELS that keeps so many rows of each person."""
     columns = {name: Number(0, 1, public=name == "a") for name in "abcd"}
-    schema = TableSchema(
+    schema = skfdp.TableSchema(
         columns | {"y": Label([0, 1], public=True)},
         outcomes=["y"],
         group="person",
@@ -205,34 +189,13 @@ def test_truncation_drops_the_rows_after_the_first():
 # -- penalties -------------------------------------------------------------------------
 @pytest.mark.parametrize("epsilon", [math.inf, 1e6])
 def test_a_penalty_is_compared_with_the_sum_of_the_weights(epsilon):
-    model = LOGISTIC(**COMMON, **TWO, **ALL, epsilon=epsilon, C=0.01)
-    once = weights_of(clone(model).fit(X, LABELS, sample_weight=WEIGHTS))
-    twice = clone(model).set_params(C=0.005)
-    twice = weights_of(twice.fit(X, LABELS, sample_weight=WEIGHTS * 2.0))
-    weaker = weights_of(clone(model).fit(X, LABELS, sample_weight=WEIGHTS * 9.0))
+    def fitted(C, factor):
+        model = LOGISTIC(**COMMON, **TWO, **ALL, epsilon=epsilon, C=C)
+        return weights_of(model.fit(X, LABELS, sample_weight=WEIGHTS * factor))
+
+    once, twice, weaker = fitted(0.01, 1.0), fitted(0.005, 2.0), fitted(0.01, 9.0)
     assert once == pytest.approx(twice, abs=1e-3)
     assert np.linalg.norm(weaker[:-1]) > 1.2 * np.linalg.norm(once[:-1])
-
-
-# -- what is public --------------------------------------------------------------------
-def public_of(model, X, y, **of_rows):
-    return model._on_records(lambda found: found.public, X, y, **of_rows)
-
-
-@pytest.mark.parametrize("centre", [True, False])
-def test_public_moments_are_those_of_repeated_rows_for_dense_and_sparse(centre):
-    table = np.where(X > 0.5, X, 0.0)
-    found = []
-    for rows in (table, csr_array(table)):
-        model = LOGISTIC(**COMMON, **TWO, **ALL)
-        public = public_of(model, rows, LABELS, sample_weight=WEIGHTS)
-        found.append(public_moments(public, centre))
-    repeated = public_of(model, table[REPEATED], LABELS[REPEATED])
-    repeated = public_moments(repeated, centre)
-    assert np.array_equal(found[0].mean, found[1].mean)
-    assert found[0].spread == found[1].spread
-    assert found[0].mean == pytest.approx(repeated.mean, abs=1e-12)
-    assert found[0].spread == pytest.approx(repeated.spread)
 
 
 # -- public models ---------------------------------------------------------------------
@@ -252,20 +215,16 @@ def test_a_public_model_gets_the_weights_and_no_fold_splits_a_person():
     used = WEIGHTS > 0
     model.fit(X, LABELS, sample_weight=WEIGHTS, groups=GROUPS)
     (whole, weights), *folds = Spy.seen
+    of_rows, every, left_out = GROUPS[used], {*GROUPS[used]}, []
     assert whole == pytest.approx(X[used, :2])
-    assert weights.sum() == pytest.approx(len(np.unique(GROUPS[used])))
-    assert len(folds) == public_model.N_FOLDS
-    of_row = {tuple(row): group for row, group in zip(whole, GROUPS[used], strict=True)}
-    every = set(GROUPS[used])
-    left_out = []
+    assert weights.sum() == pytest.approx(len(every))
+    of_row = dict(zip(map(tuple, whole), of_rows, strict=True))
     for rows, own in folds:
-        assert len(own) == len(rows)
         persons = {of_row[tuple(row)] for row in rows}
         # Whoever is in the fold is there with all rows.
-        assert len(rows) == np.isin(GROUPS[used], list(persons)).sum()
-        left_out.append(every - persons)
-    assert set.union(*left_out) == every
-    assert sum(map(len, left_out)) == len(every)
+        assert len(own) == len(rows) == np.isin(of_rows, [*persons]).sum()
+        left_out += every - persons
+    assert len(folds) == public_model.N_FOLDS and sorted(left_out) == sorted(every)
 
 
 @pytest.mark.parametrize("routed", [False, True])
@@ -343,8 +302,6 @@ BAD += [
         (GROUPS[:, None], r"one entry for each of the 240 rows of X.*shape \(240, 1\)"),
         ([[1], [1, 2]], "one entry for each.*lists of several lengths"),
         (7, r"one entry for each of the 240 rows of X.*shape \(\)"),
-        (np.where(FIRST, np.nan, 1), "groups has missing entries"),
-        ([None] + ["a"] * (N_ROWS - 1), "groups has missing entries"),
         (np.full(N_ROWS, np.datetime64("NaT")), "groups has missing entries"),
         (pd.array([pd.NA] + [1] * (N_ROWS - 1)), "groups has missing entries"),
         (MIXED, "groups holds entries that cannot be compared"),
@@ -364,7 +321,7 @@ CALLS += [
 
 @pytest.mark.parametrize(("parameters", "name", "given", "match"), CALLS)
 def test_bad_weights_and_groups_are_refused(parameters, name, given, match):
-    ledger = PrivacyLedger()
+    ledger = skfdp.PrivacyLedger()
     model = LOGISTIC(**COMMON, **TWO, **parameters, ledger=ledger)
     for act in (model.fit, model.plan):
         with pytest.raises(ValueError, match=match) as error:
@@ -376,14 +333,14 @@ def test_bad_weights_and_groups_are_refused(parameters, name, given, match):
 def test_names_may_be_any_that_can_be_told_apart():
     relation = Relation.of("replace_one")
     *_, wanted = kept_rows(None, GROUPS, N_ROWS, relation)
+    texts, days = GROUPS.astype(str), pd.to_timedelta(GROUPS, unit="D")
     for names in (
-        GROUPS.astype(float),
-        GROUPS.astype(str).astype(object),
-        GROUPS.tolist(),
-        pd.Categorical(GROUPS.astype(str)),
-        pd.to_datetime("2020-01-01") + pd.to_timedelta(GROUPS, unit="D"),
-        pd.Series(GROUPS, dtype="Int64"),
-        pytest.importorskip("polars").Series(GROUPS),
+        *(GROUPS.astype(float), GROUPS.tolist(), texts.astype(object)),
+        *(pd.Categorical(texts), pd.to_datetime("2020-01-01") + days),
+        *(
+            pd.Series(GROUPS, dtype="Int64"),
+            pytest.importorskip("polars").Series(GROUPS),
+        ),
     ):
         *_, found = kept_rows(None, names, N_ROWS, relation)
         assert np.array_equal(found, wanted)
@@ -427,16 +384,14 @@ def loop_of(model, table=X, **rows):
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-@pytest.mark.parametrize("kind", [FeatureDPLogisticRegression, FeatureDPRegressor])
+@pytest.mark.parametrize("kind", [LOGISTIC, REGRESSOR])
 def test_the_loop_charges_a_person_as_it_charges_a_record(kind, relation):
     """Two clip norms, whatever the number of rows."""
-    model = looped(neighboring_relation=relation)
-    if kind is FeatureDPRegressor:
-        given = {"bounds": (0, 1), "solver": model.solver}
-        model = kind(target_bounds=(0, 1), neighboring_relation=relation, **given)
+    given = {"bounds": (0, 1), "solver": looped().solver}
+    given |= TWO if kind is LOGISTIC else {"target_bounds": (0, 1)}
+    model = kind(neighboring_relation=relation, **given)
     event = loop_of(model, groups=GROUPS, sample_weight=WEIGHTS)
-    assert event.unit == "person"
-    assert event.clip_norm == 0.4
+    assert (event.unit, event.clip_norm) == ("person", 0.4)
     assert event.sensitivity == (0.8 if relation == "replace_one" else 0.4)
 
 
@@ -453,8 +408,7 @@ def test_the_mechanism_gives_out_what_the_loop_charged(monkeypatch):
     looped().fit(X, LABELS, groups=GROUPS, sample_weight=WEIGHTS)
     assert len(seen) == 5
     for query, event in seen:
-        assert query.units.joint
-        assert query.clip_norm == event.clip_norm
+        assert query.units.joint and query.clip_norm == event.clip_norm
         assert query.sensitivity(event.relation) == event.sensitivity
 
 
@@ -472,11 +426,9 @@ def test_weights_keep_the_orthant_and_persons_do_not():
 def test_labels_move_persons_by_their_rows():
     """The longest person counts, all columns being public."""
     model = looped(**ALL, solver=NoisyGradientDescent(max_iter=5, clip_norm=50.0))
-    record, person = loop_of(model), loop_of(model, groups=GROUPS)
-    assert 0.5 < record.sensitivity < 5
-    assert 0.5 < person.sensitivity < 5
-    heavy = loop_of(model, sample_weight=HEAVY)
-    assert heavy.sensitivity > 3 * record.sensitivity
+    told = {}, {"groups": GROUPS}, {"sample_weight": HEAVY}
+    record, person, heavy = (loop_of(model, **one).sensitivity for one in told)
+    assert 0.5 < record < 5 and 0.5 < person < 5 and heavy > 3 * record
 
 
 @pytest.mark.parametrize("padding", ["zero", "gaussian"])
@@ -497,18 +449,14 @@ def test_paddings_are_for_records_of_one_row(padding):
 def test_events_of_records_become_those_of_persons():
     relation = Relation.of("replace_one")
     facts = {"neighboring_relation": "replace_one"}
-    of = {reach: Budget(1.0, 1e-5, relation, facts, reach=reach) for reach in (1, 3)}
-    one, three = (
-        b.event("sum", 2.0, clip_norm=0.5, sensitivity=1.0) for b in of.values()
-    )
-    assert (three.clip_norm, three.sensitivity) == (1.5, 3.0)
-    assert three.noise_std == (6.0,)
-    assert three.mu == pytest.approx(one.mu)
-    one, three = (
-        b.calibrate(clip_norm=0.5, sensitivity=1.0, n_steps=7) for b in of.values()
-    )
-    assert (three.clip_norm, three.sensitivity) == (1.5, 3.0)
-    np.testing.assert_allclose(three.noise_std, 3 * one.noise_std, rtol=1e-6)
+    of = [Budget(1.0, 1e-5, relation, facts, reach=reach) for reach in (1, 3)]
+    sizes = {"clip_norm": 0.5, "sensitivity": 1.0}
+    one, three = (budget.event("sum", 2.0, **sizes) for budget in of)
+    assert three.noise_std == (6.0,) and three.mu == pytest.approx(one.mu)
+    first, third = (budget.calibrate(n_steps=7, **sizes) for budget in of)
+    np.testing.assert_allclose(third.noise_std, 3 * first.noise_std, rtol=1e-6)
+    for found in (three, third):
+        assert (found.clip_norm, found.sensitivity) == (1.5, 3.0)
 
 
 def test_other_releases_are_those_of_a_record_times_the_reach():

@@ -25,6 +25,7 @@ sys.path.insert(0, str(HERE))
 from formats_record import DELTA, SCHEMA, spent, table  # noqa: E402
 
 VERSIONS = sorted(one.name for one in HERE.iterdir() if (one / "ledger.db").is_file())
+THIS = ".".join(skfdp.__version__.split(".")[:2])
 
 
 @pytest.fixture(params=VERSIONS)
@@ -39,20 +40,17 @@ def expected(folder):
 
 
 def test_this_version_has_files():
-    assert ".".join(skfdp.__version__.split(".")[:2]) in VERSIONS
+    assert THIS in VERSIONS
 
 
 def test_ledgers_have_their_sums(folder, expected):
     found = spent(folder / "ledger.db")
     assert found.keys() == expected["spent"].keys() == {"fits", "batch", "open"}
     assert found["open"] == expected["spent"]["open"] == "inf"
-    np.testing.assert_allclose(
-        float(found["fits"]), float(expected["spent"]["fits"]), rtol=1e-9
-    )
-    # Of a privacy loss distribution, whose discretisation may differ.
-    np.testing.assert_allclose(
-        float(found["batch"]), float(expected["spent"]["batch"]), rtol=0.01
-    )
+    # The second is of a privacy loss distribution, whose discretisation may differ.
+    for name, rtol in (("fits", 1e-9), ("batch", 0.01)):
+        one, wanted = float(found[name]), float(expected["spent"][name])
+        np.testing.assert_allclose(one, wanted, rtol=rtol)
 
 
 def test_ledgers_have_their_entries(folder):
@@ -119,14 +117,13 @@ def test_schemas(folder):
 
 def test_models_are_read_by_the_same_minor_version(folder, expected):
     text = (folder / "model.pickle").read_bytes()
-    if folder.name != ".".join(skfdp.__version__.split(".")[:2]):
+    if folder.name != THIS:
         with pytest.raises(ValueError, match=f"load it with skfdp {folder.name}"):
             pickle.loads(text)
         return
     model = pickle.loads(text)
-    np.testing.assert_allclose(
-        model.predict_proba(table()[0])[:, 1], expected["predict_proba"], rtol=1e-12
-    )
+    found = model.predict_proba(table()[0])[:, 1]
+    np.testing.assert_allclose(found, expected["predict_proba"], rtol=1e-12)
     assert "_skfdp_version" not in vars(model)
 
 

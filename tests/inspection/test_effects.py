@@ -2,7 +2,6 @@
 
 import functools
 import sys
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -73,35 +72,31 @@ def fitted(stays):
 def test_every_block_has_a_panel(fitted):
     model, encoder = fitted
     display = EffectsDisplay.from_estimator(model, encoder=encoder)
-    assert {*display.effects} == {block.name for block in encoder.blocks_}
-    kinds = sorted(effect.kind for effect in display.effects.values())
-    assert kinds == ["bars", "bars", "bars", "curve", "curve"]
-    titles = [ax.get_title() for ax in display.axes_]
-    assert titles == list(display.effects)
+    effects = display.effects
+    assert {*effects} == {block.name for block in encoder.blocks_}
+    kinds = sorted(effect.kind for effect in effects.values())
+    assert kinds == ["bars"] * 3 + ["curve"] * 2
+    assert [ax.get_title() for ax in display.axes_] == list(effects)
     assert display.figure_ is display.axes_[0].figure
     assert display.unit == "effect on the log odds of nein"
     display.figure_.canvas.draw()
     # Effects are centred over knots and categories.
-    effects = display.effects
-    np.testing.assert_allclose(effects["Station"].values.mean(), 0, atol=1e-12)
-    curve = effects["Alter"]
+    bars, curve = effects["Station"], effects["Alter"]
     at_knots = np.interp(encoder.blocks_[0].knots, curve.places[0], curve.values[0])
-    assert abs(at_knots.mean()) < 0.01
+    assert abs(bars.values.mean()) < 1e-12 and abs(at_knots.mean()) < 0.01
     assert curve.apart.places[0].tolist() == ["missing"]
-    assert effects["Station"].apart.places[0].tolist() == ["other", "missing"]
+    assert bars.apart.places[0].tolist() == ["other", "missing"]
 
 
 def test_effects_are_differences_of_margins(fitted, stays):
     """What a figure tells of two rows is what the model tells of them."""
     (model, encoder), X = fitted, stays[0]
     display = EffectsDisplay.from_estimator(model, encoder=encoder)
-    row = X.iloc[[1]]
+    row = X.iloc[[1, 1]]
     chosen = {"Alter": [30.0, 71.5], "Station": ["Innere", "Chirurgie"]}
     for column, places in chosen.items():
-        rows = [row.assign(**{column: [place]}) for place in places]
-        rows = [encoder.transform(one) for one in rows]
-        wanted = np.diff([model.decision_function(one)[0] for one in rows])
-        effect = display.effects[column]
+        rows = encoder.transform(row.assign(**{column: places}))
+        wanted, effect = np.diff(model.decision_function(rows)), display.effects[column]
         if effect.kind == "curve":
             at = np.interp(places, effect.places[0], effect.values[0])
         else:
@@ -173,17 +168,17 @@ def test_a_model_with_a_schema_needs_nothing_else(stays):
     schema = TableSchema(columns, outcomes=["Heim"])
     model = FeatureDPLogisticRegression(schema=schema).fit(X, y)
     table = model.coefficients_table()
-    names = table["feature"].tolist()
-    own = table[table["column"] == "Alter"]["value"].tolist()
-    knots = model.encoder_.blocks_[0].knots
-    assert own == [*knots, "missing"]
+    names, values = (
+        table["feature"].tolist(),
+        table.groupby("column")["value"].apply(list),
+    )
+    noise, block = model.coef_noise_, model.encoder_.blocks_[0]
+    assert values["Alter"] == [*block.knots, "missing"]
+    assert values["Aufnahme"][0] == np.datetime64("2024-01-01")
+    assert {*values["Station"]} >= {"Innere", "other"}
     assert table["column"].iloc[-1] == "intercept"
-    days = table[table["column"] == "Aufnahme"]["value"].tolist()
-    assert days[0] == np.datetime64("2024-01-01")
-    assert set(table[table["column"] == "Station"]["value"]) >= {"Innere", "other"}
     assert names == [*model.encoder_.get_feature_names_out(), "intercept"]
     effect = EffectsDisplay.from_estimator(model).effects["Alter"]
-    noise, block = model.coef_noise_, model.encoder_.blocks_[0]
     assert noise.covariance.shape == (1, len(names), len(names))
     rows = np.zeros((1, len(names) - 1))
     mean = block.encode(block.knots).mean(axis=0)
@@ -249,38 +244,14 @@ def test_a_network_or_no_matplotlib_is_refused(fitted, small, monkeypatch):
 def test_the_largest_effects_come_first_and_are_six_at_most(fitted, stays):
     model, encoder = fitted
     of = functools.partial(EffectsDisplay.from_estimator, model, encoder=encoder)
-    sizes = [np.ptp(one.values) for one in of(max_panels=None).effects.values()]
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(sizes) == len(encoder.blocks_)
-    display = of(max_panels=2)
+    whole, display = of(max_panels=None).effects, of(max_panels=2)
+    sizes = [np.ptp(one.values) for one in whole.values()]
+    assert sizes == sorted(sizes, reverse=True) and len(sizes) == len(encoder.blocks_)
     assert [np.ptp(one.values) for one in display.effects.values()] == sizes[:2]
     assert len(display.axes_) == 2
-    names = list(of(max_panels=None).effects)[::-1]
-    assert list(of(columns=names).effects) == names
+    assert list(of(columns=list(whole)[::-1]).effects) == list(whole)[::-1]
     ranges = {
         ax.get_xlim() if effect.kind == "bars" else ax.get_ylim()
         for effect, ax in zip(display.effects.values(), display.axes_, strict=True)
     }
     assert len(ranges) == 1
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("regressor", [False, True], ids=["log loss", "squared error"])
-@pytest.mark.parametrize("public", ["all private", "some public", "label-DP"])
-@pytest.mark.parametrize("curves", [True, False], ids=["curves", "lines"])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_bands_are_as_wide_as_refits_say(curves, public, regressor, monkeypatch):
-    """See benchmarks/effect_bands.py, with 200 refits."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    import effect_bands
-
-    rng = np.random.default_rng(0)
-    X, margin = effect_bands.table(5000, rng)
-    y = margin + rng.normal(size=len(X))
-    y = y if regressor else (y > 0).astype(int)
-    loss = "squared error" if regressor else "log loss"
-    rows = "curves" if curves else "lines"
-    setting = effect_bands.settings()[f"{loss}, {rows}, {public}"]
-    found = effect_bands.ratios(setting, 1.0, X, y, 40)
-    # 40 refits know a standard deviation to 11 %.
-    assert 0.8 < np.median([*found.values()]) < 1.5

@@ -99,8 +99,7 @@ def test_logarithms_are_right_to_four_units_in_the_last_place():
             -((Decimal(word) + Decimal("0.5")) / 2**64).ln() for word in words.tolist()
         ]
     got = minus_logarithms(words)
-    assert (got > 0).all()
-    assert max(units_apart(got, exact)) < 4
+    assert (got > 0).all() and max(units_apart(got, exact)) < 4
 
 
 @pytest.mark.parametrize("words", [extreme_pairs(), random_pairs(3_000)])
@@ -125,8 +124,7 @@ def test_what_the_kernel_decides_is_what_longer_integers_decide(std, n):
     total, unsure = before.copy(), np.full(len(words) // 2, -1)
     n_unsure = add_rounded_normals(total, std, words, unsure)
     left_open, noise = unsure[:n_unsure].tolist(), (total - before).tolist()
-    assert left_open == sorted(set(left_open))
-    assert (unsure[n_unsure:] == -1).all()
+    assert left_open == sorted(set(left_open)) and (unsure[n_unsure:] == -1).all()
     assert n < 1000 or 0 < n_unsure < n / 20
     for i, (a, b) in enumerate(words.reshape(-1, 2).tolist()):
         found = noise[2 * i : 2 * i + 2]
@@ -226,11 +224,9 @@ def test_members_at_the_extremes(pace):
     members, n_rows = np.empty(len(words), dtype=np.int64), 2**53
     count, unsure = poisson_members(words, pace, -1, n_rows, members)
     if pace == math.inf:
-        assert members[:count].tolist() == list(range(len(words)))
-        assert not unsure
+        assert members[:count].tolist() == list(range(len(words))) and not unsure
     else:
-        assert count == 0
-        assert unsure == (pace == 1e-12)
+        assert count == 0 and unsure == (pace == 1e-12)
 
 
 def test_entries_without_a_word_are_refused():

@@ -35,7 +35,7 @@ PERSONS = RNG.permutation(np.r_[np.arange(90), RNG.integers(0, 90, N - 90)])
 PERSONS = np.unique(PERSONS, return_inverse=True)[1]
 WEIGHTS = RNG.integers(0, FULL_WEIGHT + 1, N)
 STDS = (0.0, 3.0, 1e6)
-THETA = RNG.normal(size=(1, D + 1))
+THETA, Y = RNG.normal(size=(1, D + 1)), np.arange(N) % 2
 
 
 def in_a_file(X):
@@ -132,11 +132,10 @@ def test_every_sum_is_that_of_dense_rows(name, centre):
 @pytest.mark.parametrize("name", ["joined", "float32", "file"])
 def test_differences_of_dense_rows(name):
     """From rows in which a public part alone is left."""
-    y = np.arange(N) % 2
     padded = GridRows.build(X * (np.arange(D) < 7), lambda block: block, bias=0.1)
-    told = y if name == "joined" else None
+    told = Y if name == "joined" else None
     rows = [rows_of(np.asarray, None), rows_of(FORMATS[name], None, told)]
-    same_sums(*(gradient(one, y, padded=padded) for one in rows))
+    same_sums(*(gradient(one, Y, padded=padded) for one in rows))
 
 
 RULES = {"binades": Binades(), "even": EvenBins(-np.arange(1.0, D + 1), np.ones(D), 5)}
@@ -158,9 +157,6 @@ def test_bins_are_those_of_dense_rows(name, rule):
 
 
 # -- rows that have their norm and their target beside them ----------------------------
-Y = np.arange(N) % 2
-
-
 def joined(columns=D, target=Y):
     """Return rows with these columns and norms of at most 1."""
     table = X[:, np.arange(columns) % D]
@@ -198,14 +194,11 @@ def test_another_target_is_read_from_its_own_memory():
 
 
 def test_some_rows_keep_what_lies_beside_them():
-    some, apart = joined()[50:90], joined(target=None)[50:90]
-    assert some.joined is not None
-    sums = [
-        gradient(rows, Y[50:90]).exact_sum(THETA, None, 2.0**-20)
-        for rows in (some, apart)
-    ]
+    both = joined()[50:90], joined(target=None)[50:90]
+    queries = (gradient(rows, Y[50:90]) for rows in both)
+    sums = [query.exact_sum(THETA, None, 2.0**-20) for query in queries]
     np.testing.assert_array_equal(*sums)
-    assert joined()[5:5].n_rows == 0
+    assert both[0].joined is not None and joined()[5:5].n_rows == 0
 
 
 def test_values_cannot_leave_what_lies_beside_them():
