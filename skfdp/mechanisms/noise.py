@@ -367,15 +367,12 @@ class Streams:
             key = audit.key(name)  # depends on names, not on data
         elif self.seeded or self.key is not None:
             text = f"{self.path}/{name}{details}".encode()
-            key = _key_of(text if self.key is None else self.key.hashed(text))
+            text = text if self.key is None else self.key.hashed(text)
+            digest = hashlib.blake2b(text, digest_size=16).digest()
+            key = int.from_bytes(digest, "little")
         else:
             key = secrets.randbits(128)
         return generator_of(key)
-
-
-def _key_of(text: bytes) -> int:
-    digest = hashlib.blake2b(text, digest_size=16).digest()
-    return int.from_bytes(digest, "little")
 
 
 def generator_of(key: int) -> np.random.Generator:

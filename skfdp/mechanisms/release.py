@@ -175,6 +175,7 @@ class _Asked(NamedTuple):
     query: Query  # the same with weighted rows
     stds: np.ndarray  # of the noise of each release
     units: np.ndarray  # grid unit of each sum
+    generator: Any  # of the noise; see `Mechanism._generator`
 
 
 class Mechanism:
@@ -247,6 +248,7 @@ class Mechanism:
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
+        # Queries by label and stream. Mechanisms of `within` have their own labels.
         self._asked: dict[tuple[str, str], _Asked] = {}
 
     def event(self, label: str) -> Event:
@@ -267,7 +269,7 @@ class Mechanism:
         """
         start = f"{prefix}: "
         found = copy.copy(self)
-        found.streams = streams
+        found.streams, found._asked = streams, {}
         found._events = {
             label.removeprefix(start): event
             for label, event in self._events.items()
@@ -302,12 +304,11 @@ class Mechanism:
         PrivacyBudgetError
             If this release was not charged; nothing is released, read or counted.
         """
-        event, stream = self.event(label), label if stream is None else stream
-        asked = self._asked.get((event.label, stream))
+        stream = label if stream is None else stream
+        asked = self._asked.get((label, stream))
         if asked is None or asked.given is not query:
-            asked = self._checked(label, query, stream)
-            self._asked[event.label, stream] = asked
-        count = self._released[event.label]
+            asked = self._asked[label, stream] = self._checked(label, query, stream)
+        event, count = asked.event, self._released[asked.event.label]
         if count >= event.n_steps:
             raise PrivacyBudgetError(
                 f"label={label!r} was charged for {event.n_steps} release(s), which "
@@ -315,17 +316,17 @@ class Mechanism:
             )
         self._released[event.label] = count + 1
         if count + 1 == event.n_steps:  # frees the rows of the queries
-            self._asked = {k: v for k, v in self._asked.items() if k[0] != event.label}
+            self._asked = {k: v for k, v in self._asked.items() if k[0] != label}
         return self._released_now(asked, theta, count)
 
     def _checked(self, label: str, query: Query, stream: str) -> _Asked:
         """Check that the bounds of a query are at most those of the charged event."""
+        event, given = self.event(label), query
         if stream == _SAMPLING:
             raise PrivacyBudgetError(
                 f"stream={stream!r} is reserved for sampling: pass another name of a "
                 f"stream for the noise of {label!r}."
             )
-        event, given = self.event(label), query
         if self._units is not None:
             query = weighted(query, self._units)
         moved = query.sensitivity(event.relation)
@@ -342,7 +343,8 @@ class Mechanism:
                 )
         stds = event.step_stds
         units = np.broadcast_to(query.unit(stds), stds.shape)
-        return _Asked(event, stream, given, query, stds, units)
+        generator = self._generator(event, stream, query)
+        return _Asked(event, stream, given, query, stds, units, generator)
 
     def _released_now(
         self, asked: _Asked, theta: np.ndarray | None, count: int
@@ -357,7 +359,7 @@ class Mechanism:
             theta,
             noise_std=std,
             unit=float(asked.units[count]),
-            generator=self._generator(asked.event, asked.stream, query),
+            generator=asked.generator,
             batch=batch,
         )
         if (audit := current()) is None:

@@ -14,7 +14,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -178,8 +178,8 @@ class LinearQuery:
     #: Whether the contribution of each row has rank one: `padded` is None, or is the
     #: same object as `rows`.
     _plain: bool = computed()
-    #: Cached results of `_clip`, by unit.
-    _clips: dict[float, Clip] = computed()
+    #: Cached results of `_bounded`, by unit.
+    _clips: dict[float, tuple[Clip, tuple]] = computed()
 
     def __post_init__(self):
         vars(self).update(
@@ -214,6 +214,10 @@ class LinearQuery:
                 "persons with several rows cannot be combined with orthant=True or "
                 "padded rows: leave out both."
             )
+
+    def __getstate__(self) -> dict:
+        """Leave out the addresses in `_clips`, valid in this process alone."""
+        return vars(self) | {"_clips": {}}
 
     def of_units(self, units: Units) -> LinearQuery:
         """Return this query with the weights and persons of `units`."""
@@ -258,22 +262,24 @@ class LinearQuery:
             # Gradients would be useless and inexact. theta is public, so that the zeros
             # reveal nothing.
             return np.zeros(self.shape, dtype=np.int64)
-        people = None
+        people, n_jobs = None, 1
         if self._joins_rows:
             batch, people = self.units.by_person(batch)
+        if unit not in self._clips:
+            self._clips[unit] = self._bounded(unit)
+        asked = theta, batch, people, *self._clips[unit]
         size = self.n_rows if batch is None else len(batch)
-        work = size * self._workspaces[0].rows.entries * self.n_outputs
-        n_jobs = min(self.n_jobs, 1 + work // _ENTRIES_PER_THREAD, max(1, size))
-        asked = theta, batch, people, self._clip(unit)
-        if people is not None:
-            # Threads get about the same number of rows, without splitting a person.
-            shares = people[-1] * np.arange(n_jobs + 1) // n_jobs
-            ends = np.searchsorted(people, shares)
-        else:
-            ends = [size * job // n_jobs for job in range(n_jobs + 1)]
-        some = functools.partial(self._partial_sum, *asked)
+        if self.n_jobs > 1:
+            work = size * self._workspaces[0].rows.entries * self.n_outputs
+            n_jobs = min(self.n_jobs, 1 + work // _ENTRIES_PER_THREAD, max(1, size))
         if n_jobs == 1:
-            return some(self._workspaces[0], ends[0], ends[1])
+            last = size if people is None else len(people) - 1
+            return self._partial_sum(*asked, self._workspaces[0], 0, last)
+        ends = size * np.arange(n_jobs + 1) // n_jobs
+        if people is not None:  # about the same number of rows, and whole persons
+            ends = np.searchsorted(people, ends)
+        some = functools.partial(self._partial_sum, *asked)
+        ends = ends.tolist()
         parts = self._threads.map(some, self._workspaces[:n_jobs], ends[:-1], ends[1:])
         return np.sum(list(parts), axis=0)
 
@@ -297,24 +303,20 @@ class LinearQuery:
     def _workspaces(self) -> list[_Workspace]:
         """The memory of each thread."""
         # numba is loaded by the first fit, not by `import skfdp`.
-        from skfdp.queries.products import (
-            LARGEST_PRODUCT,
-            LARGEST_SHORT_PRODUCT,
-            products,
-        )
+        from skfdp.queries import products
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
-        largest = LARGEST_SHORT_PRODUCT if self._plain else LARGEST_PRODUCT
-        found = []
+        largest = products.LARGEST_PRODUCT
+        if self._plain:
+            largest = products.LARGEST_SHORT_PRODUCT
+        found, of = [], products.products
+        sparse = isinstance(self.rows, SparseGridRows)
+        persons = SparsePersons if sparse else DensePersons
         for _ in range(self.n_jobs):
-            work = _Workspace(products(self.rows, self.n_outputs, largest))
-            if not self._plain:
-                work.padded = products(self.padded, self.n_outputs)
-            if self._joins_rows:
-                sparse = isinstance(self.rows, SparseGridRows)
-                sums = SparsePersons if sparse else DensePersons
-                work.persons = sums(self.rows, self.n_outputs)
-            found.append(work)
+            own = of(self.rows, self.n_outputs, largest)
+            padded = None if self._plain else of(self.padded, self.n_outputs)
+            sums = persons(self.rows, self.n_outputs) if self._joins_rows else None
+            found.append(_Workspace(own, padded, sums))
         return found
 
     @functools.cached_property
@@ -328,39 +330,37 @@ class LinearQuery:
 
         return inner_products(self.rows, self.padded)
 
-    def _partial_sum(self, theta, batch, people, clip, work, start, stop) -> np.ndarray:
+    def _partial_sum(self, theta, batch, people, clip, given, work, start, stop):
         # Set here, because each thread has its own error state. An overflow warning
         # would reveal private margins.
         with np.errstate(all="ignore"):
+            if people is None and self.padded is None:
+                return work.rows.clipped_sum(theta, batch, start, stop, given)
             work.rows.start(theta)
             if people is not None:
                 return self._sum_of_persons(work, batch, people, start, stop, clip)
-            if self.padded is not None:
-                return self._sum_of_differences(work, theta, batch, start, stop, clip)
-            work.rows.add_clipped(batch, start, stop, self._task, clip)
-            return work.rows.total()
+            return self._sum_of_differences(work, theta, batch, start, stop, clip)
 
-    def _clip(self, unit: float) -> Clip:
-        """Return the bounds of a contribution for kernels, which read rows as integers.
+    def _bounded(self, unit: float) -> tuple[Clip, tuple]:
+        """Return the bounds of a contribution for kernels, and `contributions.flat`.
 
-        The clip norm and the unit of the sum are divided by the unit of the rows.
+        Kernels read rows as integers, so the clip norm and the unit of the sum are
+        divided by the unit of the rows.
         """
-        from skfdp.kernels.contributions import Clip, Column, limits_of
+        from skfdp.kernels.contributions import Clip, Column, flat, limits_of
 
-        if unit not in self._clips:
-            rows = self.rows
-            largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
-            norms = self.clip_norm / rows.unit, unit / rows.unit
-            clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
-            # Norms beside the rows are read with them, in random order. A table in a
-            # file may have many rows.
-            apart = clip.squared_norms.step == 1
-            in_file = getattr(rows, "reader", None) is not None
-            if self._plain and not self._joins_rows and apart and not in_file:
-                limits = Column(limits_of(clip, self.n_outputs), 1, 0)
-                clip = clip._replace(limits=limits)
-            self._clips[unit] = clip
-        return self._clips[unit]
+        rows = self.rows
+        largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
+        norms = self.clip_norm / rows.unit, unit / rows.unit
+        clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
+        # Norms beside the rows are read with them, in random order. A table in a file
+        # may have many rows.
+        apart = clip.squared_norms.step == 1
+        in_file = getattr(rows, "reader", None) is not None
+        if self._plain and not self._joins_rows and apart and not in_file:
+            limits = Column(limits_of(clip, self.n_outputs), 1, 0)
+            clip = clip._replace(limits=limits)
+        return clip, flat(self._task, clip, self.n_outputs)
 
     def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
         """Return the sum of the clipped contributions of persons, block by block."""
@@ -485,13 +485,12 @@ def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 
 
-@dataclasses.dataclass
-class _Workspace:
+class _Workspace(NamedTuple):
     """The memory of one thread: products of rows and padded rows, sums of persons."""
 
     rows: Products
-    padded: Products | None = None
-    persons: DensePersons | SparsePersons | None = None
+    padded: Products | None
+    persons: DensePersons | SparsePersons | None
 
 
 # Sensitivities of sums of clipped gradients to a replaced record.
