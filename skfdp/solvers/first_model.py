@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import PublicRecords
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.release import Mechanism
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
 from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, Plan, of_model
 from skfdp.solvers.parameters import gap_of
 from skfdp.solvers.postprocessing import LinearFit
 
@@ -137,9 +135,7 @@ class FirstModel:
         after = dataclasses.replace(self.after.prepare(public, budget), has_model=True)
         return first, after
 
-    def plan(
-        self, public: PublicRecords, prepared: Prepared, budget: Budget
-    ) -> FirstModelPlan:
+    def plan(self, public, prepared, budget: Budget) -> FirstModelPlan:
         """Plan the first model with its share of the budget, then the descent.
 
         The descent gets the remaining budget.
@@ -170,14 +166,7 @@ class FirstModel:
             after=after,
         )
 
-    def run(
-        self,
-        records: Records,
-        prepared: Prepared,
-        plan: FirstModelPlan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> LinearFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the first model, and start the descent at its margins."""
         # The sum of two models has no unpenalised estimate.
         first = dataclasses.replace(self.first, estimates=False).run(
@@ -195,9 +184,6 @@ class FirstModel:
             for rows in own.blocks()
         ]
         start = dataclasses.replace(prepared[1], offset=np.concatenate(margins))
-
-        def watched(step: int, model: Callable[[], LinearFit]) -> bool:
-            return on_step(step, lambda: model().beside(whole))
-
-        asked = records, start, plan.after, mechanism, on_step and watched
-        return self.after.run(*asked).beside(whole)
+        watched = of_model(on_step, lambda model: model.beside(whole))
+        fit = self.after.run(records, start, plan.after, mechanism, watched)
+        return fit.beside(whole)

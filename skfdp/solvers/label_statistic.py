@@ -19,11 +19,10 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import log_odds
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
-from skfdp.mechanisms.release import Mechanism
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import descent, parameters
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, Plan
 from skfdp.solvers.postprocessing import (
     FIRST_ORDER,
     MOST_ENTRIES,
@@ -582,9 +581,7 @@ class LabelStatistic:
         rows = found.grid(public.mapped, public.shares)
         return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
 
-    def plan(
-        self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
-    ) -> Plan:
+    def plan(self, public, prepared, budget: Budget) -> Plan:
         """Calibrate the noise of the only release."""
         one_hot = budget.relation.replaces
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound, not one_hot)
@@ -597,14 +594,7 @@ class LabelStatistic:
             counts_labels=one_hot and prepared.whitening.bias is not None,
         )
 
-    def run(
-        self,
-        records: Records,
-        prepared: PublicGeometry,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> LinearFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the statistic once, then optimise as post-processing."""
         public, rows, relation = records.public, prepared.rows, plan.events[0].relation
         recipe = functools.partial(

@@ -40,6 +40,13 @@ def of_weights(
     return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
 
 
+def of_model(on_step: OnStep, change: Callable[[Any], Any]) -> OnStep:
+    """Convert `on_step` to a callback that gets models before this change."""
+    if on_step is None:
+        return None
+    return lambda step, model: on_step(step, lambda: change(model()))
+
+
 #: Parameters that act before or beside any method: the declaration of the table, the
 #: budget, the charge, the noise, and where and how fast it is computed.
 BESIDE = frozenset(
@@ -269,7 +276,10 @@ class Plan:
 
 
 class Method(Protocol):
-    """Interface of a fitting method; an implementation is a frozen object."""
+    """Interface of a fitting method; an implementation is a frozen object.
+
+    Arguments of `plan` and `run` without a type in an implementation have these.
+    """
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs of the method; a fit refuses what they do not allow."""
