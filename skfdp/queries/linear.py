@@ -560,13 +560,7 @@ def label_bound(
     return min(schedule.sensitivity, bound)
 
 
-def _rounding_of_persons(
-    public: PublicRecords,
-    rows: GridRows | SparseGridRows,
-    lengths: np.ndarray,
-    unit: float,
-    largest: float,
-) -> float:
+def _rounding_of_persons(public, rows, lengths, unit: float, largest: float) -> float:
     """Return a bound of the rounding errors in a difference of two contributions.
 
     The contributions are those of one person, computed by `kernels.persons`.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
@@ -276,9 +277,7 @@ class Prior:
             theta[:, constant], _ = alone.minimise(statistic[:, constant], None, 100)
         return theta
 
-    def _scale(
-        self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
-    ) -> np.ndarray:
+    def _scale(self, statistic, first, chance) -> np.ndarray:
         """Return the scale t of the prior for each column; see `Prior`.
 
         `statistic` is S / n minus its expectation under the null model. `first` and
@@ -382,9 +381,7 @@ def noise_of(
     )
 
 
-def _of_diagonal(
-    objective: Objective, theta: np.ndarray, noise_std: float
-) -> np.ndarray:
+def _of_diagonal(objective: Objective, theta, noise_std: float) -> np.ndarray:
     """Return the variances of many weights, as if their errors were independent.
 
     The columns are principal directions, so that the curvature is nearly diagonal.
@@ -395,9 +392,9 @@ def _of_diagonal(
     rows = objective.rows[::every] / weight[:, None]
     margins = rows @ theta.T.astype(rows.dtype)
     if n_outputs == 1:
-        spread = (0.25 - np.tanh(margins / 2) ** 2 / 4).T
+        spread = label_variances(margins)[None]
     else:
-        share = _shares(margins)
+        share = softmax(margins, axis=1)
         spread = (share * (1 - share)).T
     n_looked_at = objective.n * len(rows) / len(objective.rows)
     hessian = (spread * weight) @ rows**2 / n_looked_at
@@ -406,12 +403,6 @@ def _of_diagonal(
         hessian[:, -1] += objective.barrier.bend(theta[:, -1])
     free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
     return free * noise_std**2 / np.maximum(hessian, 1e-300) ** 2
-
-
-def _shares(margins: np.ndarray) -> np.ndarray:
-    """Return the class probabilities of margins of several classes (softmax)."""
-    share = np.exp(margins - margins.max(axis=1, keepdims=True))
-    return share / share.sum(axis=1, keepdims=True)
 
 
 class Curvature:
@@ -460,8 +451,8 @@ class Curvature:
             return (self.rows * (spread * weight)[:, None]).T @ self.rows
 
         if n == 1:
-            return product(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
-        share, found = _shares(margins), np.zeros((n, p, n, p))
+            return product(label_variances(margins))
+        share, found = softmax(margins, axis=1), np.zeros((n, p, n, p))
         for k in range(n):
             for m in range(k, n):
                 one = product(share[:, k] * ((k == m) - share[:, m]))
@@ -469,13 +460,7 @@ class Curvature:
         return found.reshape(n * p, n * p)
 
 
-def _unpenalised(
-    objective: Objective,
-    curvature: Curvature,
-    statistic: np.ndarray,
-    theta: np.ndarray,
-    noise_std: float,
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _unpenalised(objective, curvature, statistic, theta, noise_std: float):
     """Return the unpenalised weights and their covariance, or None if unreliable.
 
     Newton's method starts at the penalised weights. The result is None if the Hessian
@@ -506,9 +491,8 @@ def _unpenalised(
     return None
 
 
-def _inverse(matrix: np.ndarray) -> np.ndarray:
-    # Without a penalty the matrix is singular along directions in which no row varies.
-    return np.linalg.pinv(matrix, hermitian=True)
+# Without a penalty a matrix is singular along directions in which no row varies.
+_inverse = functools.partial(np.linalg.pinv, hermitian=True)
 
 
 def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -570,8 +554,8 @@ class LabelStatistic:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Compute the basis of the statistic from public rows, without any label."""
-        n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
         centred = not budget.relation.replaces
+        n_labels = public.n_outputs if centred else public.n_classes
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW, centred)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
@@ -645,19 +629,16 @@ class LabelStatistic:
         else:
             theta, n_iter = objective.minimise(statistic / n, None, self.max_iter)
         warn_of_divergence(theta)
-        coef, intercept = found.fold(theta, public.input_scaler)
-        noise = noise_of(
-            objective,
-            statistic / n,
-            theta,
-            noise_std,
-            functools.partial(found.fold, input_scaler=public.input_scaler),
+        fold = functools.partial(found.fold, input_scaler=public.input_scaler)
+
+        def is_complete() -> bool:
             # Sampling errors assume independent labels, which the rows of a person
             # need not have.
-            lambda: (
-                self.estimates and not public.has_persons and found.spans(public.mapped)
-            ),
-        )
+            own = self.estimates and not public.has_persons
+            return own and found.spans(public.mapped)
+
+        known = objective, statistic / n, theta, noise_std
+        (coef, intercept), noise = fold(theta), noise_of(*known, fold, is_complete)
         odds = log_odds(objective.class_shares(theta, shares))
         return LinearFit(coef, intercept, n_iter, noise=noise, log_odds=odds)
 

@@ -223,7 +223,10 @@ def event(
 
 
 def product(one: np.ndarray, other: np.ndarray, blocks: list[Block]) -> float:
-    """Return the expected product of the margins of two steps, summed over outputs."""
+    """Return the expected product of the margins of two steps, summed over outputs.
+
+    Columns of a block are treated as independent and equal.
+    """
     total = 0.0
     for block in blocks:
         parts = one[:, block.columns], other[:, block.columns]
@@ -319,13 +322,7 @@ def temperature(
     return float(means[0]), math.sqrt(max(left, 0.0) * share), share
 
 
-def _given_slopes(
-    log: np.ndarray,
-    best: np.ndarray,
-    curvature: np.ndarray,
-    slopes: np.ndarray,
-    noise_std: float,
-) -> np.ndarray:
+def _given_slopes(log, best, curvature, slopes, noise_std: float) -> np.ndarray:
     """Return the unnormalised posterior of the best factor and the curvature.
 
     `log` is the logarithm of their prior. Arrays have one row for each factor `best`
@@ -362,12 +359,10 @@ def scaled(
     `blocks` and `walk` describe the descent. `event` is that of the released slopes.
     `fitted` is as for `expected`. `mean_left` is the squared norm of the mean of rows.
     """
-    margins, shares, usual = (
-        # An intercept or zero, the same for every record.
-        (start[None, :, -1] * (bias or 0.0), None, _USUAL_FACTOR)
-        if offset is None
-        else (offset, public.shares, _USUAL_AFTER)
-    )
+    margins, shares, usual = offset, public.shares, _USUAL_AFTER
+    if offset is None:  # an intercept or zero, the same for every record
+        margins, shares = start[None, :, -1] * (bias or 0.0), None
+        usual = _USUAL_FACTOR
     variance = max(float(np.average(label_variances(margins), weights=shares)), 1e-9)
     clip, raw = query.clip_norm, theta - start
     step, n_fitted = expected(raw, blocks, walk, variance, clip, fitted)
@@ -384,16 +379,10 @@ def scaled(
         step[:, -1] -= np.nan_to_num(moved, posinf=0, neginf=0)  # diverging steps
     # The norm to which the margins of the step are clipped for each row.
     reach = REACH * math.sqrt(product(step, step, blocks)) or 1.0
-    recipe = functools.partial(
-        TemperatureSum,
-        n_classes=public.n_classes,
-        start=start,
-        step=step,
-        points=POINTS,
-        reach=reach,
-    )
-    overfit = n_fitted * REACH / reach
-    slopes = mechanism.release(LABEL, derived(query, recipe)) + overfit
+    settings = {"start": start, "step": step, "points": POINTS, "reach": reach}
+    recipe = functools.partial(TemperatureSum, n_classes=public.n_classes, **settings)
+    slopes = mechanism.release(LABEL, derived(query, recipe))
+    slopes = slopes + n_fitted * REACH / reach
     known = float(event.noise_std[0]), public.n_records, reach, variance, usual
     factor, std, share = temperature(slopes, *known)
     return start + factor * step, std * step, share
@@ -427,15 +416,12 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
     """Return the blocks of a regression; `public` is the mask of public columns."""
     if public.all() or not public.any():
         return [Block(np.arange(len(public)), 1.0, SHARE)]
-    columns = int(public.sum()), int((~public).sum())
-    norms = parameters.block_norms(has_public_model, columns=columns)
-    ours, theirs = SHARE, SHARE
-    if has_public_model:
-        ours, theirs = PUBLIC_SHARE, PRIVATE_SHARE
-    return [
-        Block(np.flatnonzero(public), norms[0] ** 2, ours),
-        Block(np.flatnonzero(~public), norms[1] ** 2, theirs),
-    ]
+    columns = np.flatnonzero(public), np.flatnonzero(~public)
+    sizes = len(columns[0]), len(columns[1])
+    norms = parameters.block_norms(has_public_model, columns=sizes)
+    priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
+    each = zip(columns, norms, priors, strict=True)
+    return [Block(own, norm**2, prior) for own, norm, prior in each]
 
 
 def pull(mu: float, n: float, blocks: list[Block]) -> float:
@@ -536,7 +522,7 @@ def rescaled(
 
     Parameters are as for `scaled` and `shrunk`.
     """
-    reach = REACH * math.sqrt(variance(theta, blocks))
+    reach = REACH * math.sqrt(product(theta, theta, blocks))
     if not 0 < reach < math.inf:  # infinite if the steps diverged
         return theta
     recipe = functools.partial(
@@ -557,18 +543,6 @@ def rescaled(
     known = n_records * curvature, slopes, float(event.noise_std[0])
     posterior = _given_slopes(log, best, *known).sum(axis=1)
     return theta * math.exp(np.average(np.log(_FACTORS), weights=posterior))
-
-
-def variance(theta: np.ndarray, blocks: list[Block]) -> float:
-    """Return the variance of margins of typical rows.
-
-    Columns of a block are treated as independent and equal.
-    """
-    total = 0.0
-    for block in blocks:
-        own = theta[0, block.columns]
-        total += block.square * float(own @ own) / max(1, len(own))
-    return total
 
 
 def rate_level(
@@ -924,14 +898,7 @@ def path_noise(
 
 
 def _posterior(
-    moved: np.ndarray,
-    gradients: np.ndarray,
-    weight: np.ndarray,
-    curvatures: np.ndarray,
-    signals: np.ndarray,
-    shares: np.ndarray,
-    prior: np.ndarray,
-    n_rounds: int,
+    moved, gradients, weight, curvatures, signals, shares, prior, n_rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior of the signal and the curvature along each axis.
 
@@ -963,25 +930,15 @@ def _posterior(
     return (posterior / total).reshape(shape), prior
 
 
-def _between(
-    moved: np.ndarray,
-    residuals: np.ndarray,
-    weight: np.ndarray,
-    sizes: np.ndarray,
-    signal: np.ndarray,
-) -> np.ndarray:
-    """Return the posterior mean of the entries of H between different axes.
-
-    For H see the Notes of `path_noise`.
-    """
+def _between(moved, residuals, weight, sizes, signal) -> np.ndarray:
+    """Return the posterior mean of the entries of H (`path_noise`) between axes."""
     given = moved * np.sqrt(sizes)
     # Orthogonal vectors, one for each step or each axis, whichever are fewer, whose
     # norms are the roots of the eigenvalues of ``given.T @ given``.
     if len(given) < len(sizes):
         values, basis = np.linalg.eigh(given @ given.T)
-        values = np.maximum(
-            values, max(_UNDETERMINED**2 * values.max(initial=0.0), 1e-300)
-        )
+        least = max(_UNDETERMINED**2 * values.max(initial=0.0), 1e-300)
+        values = np.maximum(values, least)
         basis = basis * np.sqrt(values)
         vectors = given.T @ (basis / values)
     else:
