@@ -94,6 +94,10 @@ class PoissonBatches:
     def _piece(self, last: int) -> np.ndarray:
         """Return the next sampled rows after row `last`, as many as fit into memory."""
         capacity, count = len(self._members), 0
+
+        def more(n_words: int) -> list[int]:
+            return random_words(self._generator, n_words).tolist()
+
         while count < capacity:
             words = random_words(self._generator, min(capacity - count, _BLOCK_WORDS))
             while len(words):
@@ -104,7 +108,7 @@ class PoissonBatches:
                     count += found
                     last = int(self._members[count - 1])
                 if unsure:
-                    last += 1 + exact_gap(int(words[found]), self._pace, self._more)
+                    last += 1 + exact_gap(int(words[found]), self._pace, more)
                     if last < self._n_rows:
                         self._members[count] = last
                         count, found = count + 1, found + 1
@@ -112,9 +116,6 @@ class PoissonBatches:
                     return self._members[:count]
                 words = words[found:]
         return self._members[:count]
-
-    def _more(self, n_words: int) -> list[int]:
-        return random_words(self._generator, n_words).tolist()
 
 
 def not_null(
@@ -368,23 +369,17 @@ class Mechanism:
         return audit.release(Asked(*about), noisy_sum)
 
     def _batch(self, event: Event, query: Query) -> Any:
-        """Return the rows of a release, or None for all rows."""
-        batch, units = None, self._units
-        if event.sampling_rate < 1:
-            batch = self._sampler(event, query).draw()
+        batch, units, rate = None, self._units, event.sampling_rate
+        if rate < 1:
+            key = event.label, query.n_rows if units is None else units.n_units
+            if key not in self._batches:
+                generator = self._generator(event, _SAMPLING, query)
+                # A query over remote rows (Dask) provides its own sampler.
+                sampler = getattr(query, "sampler", PoissonBatches)
+                self._batches[key] = sampler(generator, key[1], rate)
+            batch = self._batches[key].draw()
             batch = batch if units is None else units.rows_of(batch)
         return not_null(batch, self._is_null, query.n_rows)
-
-    def _sampler(self, event: Event, query: Query) -> Any:
-        """Return the sampler of the batches of an event."""
-        n_rows = query.n_rows if self._units is None else self._units.n_units
-        key = event.label, n_rows
-        if key not in self._batches:
-            generator = self._generator(event, _SAMPLING, query)
-            # A query over remote rows (Dask) provides its own sampler.
-            sampler = getattr(query, "sampler", PoissonBatches)
-            self._batches[key] = sampler(generator, n_rows, event.sampling_rate)
-        return self._batches[key]
 
     def _generator(self, event: Event, stream: str, query: Query) -> Any:
         """Return a private stream; later calls continue the same stream.

@@ -54,11 +54,6 @@ class Query(Protocol):
         """Return the int64 sum over the batch; None means every row."""
 
 
-def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
-    """Return the entries of each column for the rows of a batch; None: every row."""
-    return columns if batch is None else tuple(column[batch] for column in columns)
-
-
 def no_rows() -> GridRows:
     """Return an empty table of rows, for the queries of plans."""
     return GridRows(np.empty((0, 0), np.int16), np.empty(0))

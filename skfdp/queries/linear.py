@@ -301,7 +301,6 @@ class LinearQuery:
 
     @functools.cached_property
     def _workspaces(self) -> list[_Workspace]:
-        """The memory of each thread."""
         # numba is loaded by the first fit, not by `import skfdp`.
         from skfdp.queries import products
 

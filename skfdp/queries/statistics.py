@@ -24,7 +24,7 @@ from skfdp.data.input_scaler import InputScaler, Integers
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
-from skfdp.queries import chosen, no_rows
+from skfdp.queries import no_rows
 from skfdp.queries.linear import LinearQuery
 
 # Number of rows whose factors are in memory at once.
@@ -54,6 +54,16 @@ class _Sum:
     finest: float
     #: Largest standard deviation of the noise in grid units.
     largest_std: float = SAFE_STD
+    #: The first arguments, for a query without rows.
+    _no_rows: tuple
+
+    @classmethod
+    def planned(cls, *others: Any, **more: Any) -> Any:
+        """Return a query without rows, with the bounds of the query of the fit.
+
+        The arguments are those of the constructor that are not about rows.
+        """
+        return cls(*cls._no_rows, *others, **more)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -104,6 +114,7 @@ class RowSum(_Sum):
     X: np.ndarray
     capacity: int
     nonnegative: bool = False
+    _no_rows = np.empty((0, 0)), 0
 
     def __post_init__(self):
         vars(self).update(
@@ -114,11 +125,6 @@ class RowSum(_Sum):
             most_records=self.capacity,
             finest=2.0**-30,
         )
-
-    @classmethod
-    def planned(cls, *, nonnegative: bool = False) -> RowSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(np.empty((0, 0)), 0, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         entries = InputScaler().mapped(self.X[index]) * (_SHRINK / unit)
@@ -236,6 +242,7 @@ class CrossSum(_Sum):
     bound: float
     regressors: np.ndarray
     nonnegative: bool
+    _no_rows = no_rows(), 1.0, np.empty((0, 0), np.int16)
 
     def __post_init__(self):
         n_rows, n_private = self.rows.values.shape
@@ -247,11 +254,6 @@ class CrossSum(_Sum):
             most_records=FULL_WEIGHT * n_rows,
             finest=GRID**2,
         )
-
-    @classmethod
-    def planned(cls, *, nonnegative: bool) -> CrossSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), 1.0, np.empty((0, 0), np.int16), nonnegative)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit u of the sum; private rows have the unit u / GRID."""
@@ -306,6 +308,7 @@ class LabelSum(_Sum):
     n_outputs: int
     row_bound: float
     centred: bool = False
+    _no_rows = no_rows(), np.empty(0, np.int64)
 
     def __post_init__(self):
         table, binary = self.rows.values, self.n_outputs == 1
@@ -322,13 +325,6 @@ class LabelSum(_Sum):
             # With several classes one entry decreases and another one increases.
             replaced=moved,
         )
-
-    @classmethod
-    def planned(
-        cls, n_outputs: int, row_bound: float, centred: bool = False
-    ) -> LabelSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound, centred)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum, in which rows times labels are integers.
@@ -390,6 +386,7 @@ class ClassSum(_Sum):
     target: np.ndarray
     n_classes: int
     nonnegative: bool
+    _no_rows = no_rows(), np.empty(0, np.int64), 1
 
     def __post_init__(self):
         table = self.rows.values
@@ -401,11 +398,6 @@ class ClassSum(_Sum):
             most_records=len(table),
             finest=GRID,  # the unit of the rows
         )
-
-    @classmethod
-    def planned(cls, *, nonnegative: bool) -> ClassSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows = clipped(self.table[index], unit / GRID)
@@ -806,7 +798,8 @@ class ScoreTable(_Sum):
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 table of the batch, in `unit`; None means every row."""
-        cells, losses, group = chosen(batch, self.cells, self.losses, self.group)
+        rows = slice(None) if batch is None else batch
+        cells, losses, group = self.cells[rows], self.losses[rows], self.group[rows]
         total = np.zeros(self.shape, dtype=np.int64)
         grouped = (group >= 0) & (group < self.n_groups)
         counted = grouped & (cells >= 0) & (cells < self.n_cells)

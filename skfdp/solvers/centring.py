@@ -418,7 +418,6 @@ def released_mean(
 
 
 def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowSum:
-    """Return the query for the sum of numbers, rescaled from [low, high] to [-1, 1]."""
     middle, half = (low + high) / 2, (high - low) / 2
     unit = np.clip(values(records, **per_row), low, high)
     unit -= middle

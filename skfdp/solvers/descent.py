@@ -563,7 +563,6 @@ class Descent:
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
-        """Return the public model to start from, or None."""
         spec = self.public_model
         automatic = isinstance(spec, str) and spec == "auto"
         if spec is None or public.mask.all():
@@ -657,7 +656,6 @@ class Descent:
         return plan
 
     def _other_events(self, public, has_model, budget, mu, learns) -> tuple[Event, ...]:
-        """Return the events of the releases before and after the loop."""
         target, rate, scale = (), None, None
         if self.scales is not None:
             target = self.scales.events(public, budget, mu, has_public_model=has_model)
@@ -867,7 +865,6 @@ class Descent:
         return records.query(recipe, offset=prepared.offset, rows=prepared.rows)
 
     def _rule(self, public, plan, query, coordinates, target_map) -> HeavyBall:
-        """Return the update rule for released gradients, including the penalty."""
         loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
         momentum = loop.momentum_of(n_steps)
         strength, curvature = self.penalty, None

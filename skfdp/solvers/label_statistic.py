@@ -266,7 +266,6 @@ class Prior:
         return theta, steps, tried
 
     def _null(self, objective: Objective, statistic: np.ndarray) -> np.ndarray:
-        """Return theta of the null model, which has only the constant column."""
         theta, constant = np.zeros(statistic.shape), ~self.varying
         if constant.any():
             rows, penalty = objective.rows[:, constant], np.zeros((1, 1))

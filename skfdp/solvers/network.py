@@ -54,26 +54,6 @@ class Network(NamedTuple):
         """Return the margins, shape (n_rows, n_outputs)."""
         return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
 
-    def to_theta(self, input_bias: float) -> np.ndarray:
-        """Return all weights as one vector.
-
-        `input_bias` is the constant input of the first layer.
-        """
-        biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
-        layers = zip(self.coefs, self.intercepts, biases, strict=True)
-        return np.concatenate(
-            [np.column_stack([w.T, b / bias]).ravel() for w, b, bias in layers]
-        )
-
-    @classmethod
-    def from_matrices(cls, matrices, input_bias: float) -> Network:
-        """Build a network from matrices whose last column has the intercepts."""
-        biases = [input_bias] + [1.0] * (len(matrices) - 1)
-        return cls(
-            [matrix[:, :-1].T.copy() for matrix in matrices],
-            [m[:, -1] * bias for m, bias in zip(matrices, biases, strict=True)],
-        )
-
     @classmethod
     def passing_on(cls, coef, intercept, hidden, generator) -> Network:
         """Return a network whose margins are those of a linear model.
@@ -464,7 +444,6 @@ class NetworkDescent:
         )
 
     def _linear_budget(self, budget: Budget, share: float) -> Budget:
-        """Return the budget of the linear model."""
         found = budget.share(share)
         if found.epsilon <= 0:
             raise ValueError(
@@ -649,16 +628,21 @@ class NetworkDescent:
         coordinates = Coordinates.centred(
             public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
-        input_bias = coordinates.bias * bound
+        biases = [coordinates.bias * bound, *[1.0] * (len(network.coefs) - 1)]
         query = self._query(records, coordinates, means, clip_norm, mechanism)
-        theta = network.to_theta(input_bias)
+        layers = zip(*network, biases, strict=True)
+        parts = [np.column_stack([w.T, b / one]).ravel() for w, b, one in layers]
+        theta = np.concatenate(parts)
         if prepared.trained_layers == "last":
             return _last_layer(query, theta, network, draw())
-        return (
-            query,
-            theta,
-            lambda theta: Network.from_matrices(query.split(theta), input_bias),
-        )
+
+        def read(theta: np.ndarray) -> Network:
+            matrices = query.split(theta)
+            each = zip(matrices, biases, strict=True)
+            intercepts = [matrix[:, -1] * one for matrix, one in each]
+            return Network([m[:, :-1].T.copy() for m in matrices], intercepts)
+
+        return query, theta, read
 
     def _query(self, records, coordinates, means, clip_norm, mechanism) -> MLPQuery:
         public, widths = records.public, self.widths

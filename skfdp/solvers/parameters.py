@@ -12,7 +12,6 @@ typical norm of 1.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import itertools
@@ -29,7 +28,7 @@ from skfdp.mechanisms.descent import Walk
 from skfdp.privacy import PrivacyPlan
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import AddOrRemoveOne, PrivacyWarning, Relation, delta_text
-from skfdp.solvers import Choice
+from skfdp.solvers import Choice, FeatureDPSGD
 from skfdp.solvers.method import Needs
 
 #: Value of the constant feature that carries the intercept.
@@ -413,34 +412,18 @@ ASSUMPTIONS = (
 MOST_EPSILON = 10.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Loop:
+class Loop(FeatureDPSGD):
     """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
-    `batch_size` is the expected size of a private batch; None: every row. The estimator
-    resolves "auto", except for the momentum, which `momentum_of` resolves.
-    `padding_scale`, `gradient_scale` and `public_batch_size` belong to `FeatureDPSGD`.
+    The estimator resolves "auto", except for the momentum, which `momentum_of`
+    resolves. Parameters that the object does not have keep the defaults.
     """
-
-    clip_norm: float | str = "auto"
-    max_iter: int | str = "auto"
-    batch_size: int | str | None = None
-    learning_rate: float | str = "auto"
-    learning_rate_decay: float = 1.0
-    momentum: float | str = "auto"
-    iterate: str = "last"
-    noise_decay: float = 0.75
-    max_weight_norm: float | None = None
-    padding_scale: float = 1.0
-    gradient_scale: float = 1.0
-    public_batch_size: int | None = None
 
     @classmethod
     def of(cls, solver: Choice) -> Loop:
         """Return the loop parameters of an object of `skfdp.solvers`."""
-        given = solver.get_params(deep=False)
-        names = cls.__dataclass_fields__.keys() & given.keys()
-        return cls(**{name: given[name] for name in names})
+        names = vars(solver).keys() & vars(cls()).keys()
+        return cls(**{name: getattr(solver, name) for name in names})
 
     def honours(self, rate: float, padding: Any) -> dict[str, tuple[str, ...]]:
         """Return what the parameters of the loop need; see `method.Needs`.

@@ -359,7 +359,6 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
 
 
 def _warn_of_absolute_loss(threshold: float, size: str) -> None:
-    """Warn that Huber's loss is an absolute error in nearly all rows."""
     warn_caller(
         f"threshold={float(threshold):g} is below {size}: Huber's loss is then an "
         "absolute error in nearly all rows, which learns little with noise; use "
@@ -370,7 +369,6 @@ def _warn_of_absolute_loss(threshold: float, size: str) -> None:
 
 
 def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
-    """Return the targets, clipped to their declared bounds."""
     return np.clip(records.target, bounds.low, bounds.high)
 
 

@@ -198,7 +198,6 @@ class Whitening:
 
 
 def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
-    """Return the norms of rows with the constant column."""
     return np.sqrt(np.einsum("ij,ij->i", phi, phi) + bias**2)
 
 
