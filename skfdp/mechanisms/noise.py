@@ -211,33 +211,17 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """One requested release.
+    """One requested release."""
 
-    Attributes
-    ----------
-    event : Event
-        The charged event.
-    stream : str
-        Name of the noise stream.
-    query : Query
-    theta : ndarray or None
-        Weights at which the query computes its sum.
-    noise_std : float
-        Standard deviation of the noise of this release.
-    batch : int64 ndarray or None
-        The rows that are summed, without null records; None means every row. Private,
-        and valid until the next release.
-    is_null : bool ndarray of shape (n_rows,) or None
-        Whether each record is null; private.
-    """
-
-    event: Event
-    stream: str
+    event: Event  # charged
+    stream: str  # name of the noise stream
     query: Query
-    theta: np.ndarray | None
+    theta: np.ndarray | None  # weights at which the query computes its sum
     noise_std: float
+    #: Numbers of the rows that are summed, without null records; None means every row.
+    #: Private, and valid until the next release.
     batch: np.ndarray | None
-    is_null: np.ndarray | None
+    is_null: np.ndarray | None  # whether each record is null; private
 
 
 class ReplayContext(Protocol):
@@ -322,15 +306,10 @@ def check_random_state(random_state: int | None) -> None:
 class Streams:
     """The random streams of one fit.
 
-    Parameters
-    ----------
-    random_state : int or None
-        None takes the key of every stream from the operating system. An int is for
-        reproducible experiments and voids the guarantee.
-    owner : type or str
-        Class of the estimator, or its name. The name enters the keys of seeded streams.
-    key : NoiseKey, default=None
-        Source of all keys of a fit with a checkpoint. A seed takes precedence.
+    Without a `random_state` the key of every stream is from the operating system. An
+    int is for reproducible experiments and voids the guarantee. The name of the
+    `owner`, the class of the estimator, enters the keys of seeded streams. `key` is the
+    source of all keys of a fit with a checkpoint; a seed takes precedence.
     """
 
     def __init__(self, random_state: int | None, owner: type | str, key: Any = None):

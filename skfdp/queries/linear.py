@@ -442,18 +442,9 @@ def gradient_sensitivity(
     orthant: bool = False,
     label_bound: float | None = None,
 ) -> float:
-    """Return the sensitivity of a `LinearQuery`, for plans, which have no rows.
-
-    Parameters
-    ----------
-    relation : Relation
-    clip_norm, orthant, label_bound
-        As in `LinearQuery`.
-    """
-    replaced = label_bound
-    if orthant:
-        replaced = math.sqrt(2) * clip_norm
-    return relation.sensitivity(clip_norm, replaced)
+    """Return the sensitivity of a `LinearQuery`, for plans, which have no rows."""
+    moved = math.sqrt(2) * clip_norm if orthant else label_bound
+    return relation.sensitivity(clip_norm, moved)
 
 
 def gradient_unit(

@@ -34,14 +34,8 @@ def products(
 ) -> Products:
     """Return an object that computes the margins and sums of one step.
 
-    Each thread needs its own object.
-
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-    n_outputs : int
-    largest : float
-        Bound of the entries of a residual times its row.
+    Each thread needs its own object. `largest` bounds the entries of a residual times
+    its row.
     """
     if isinstance(rows, CodedGridRows):
         return CodedProducts(rows, n_outputs)
@@ -57,16 +51,8 @@ def products(
 class Products:
     """Base class of objects that compute the margins and sums of one step.
 
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-    n_outputs : int
-    entries : int
-        Mean number of entries of a row that a product reads.
-    rounded : ndarray of shape (n_outputs, width)
-        Memory for the rounded weights.
-    sums : int64 ndarrays
-        Memory for the sum of a step.
+    `entries` is the mean number of entries of a row that a product reads. `rounded`,
+    shape (n_outputs, width), is memory for the rounded weights, and `sums` for the sum.
     """
 
     # A block of dense rows fits into the cache for both products.

@@ -469,14 +469,9 @@ class EvenBins:
     The first three bins are for NaN, infinity and zero. After them come one bin for
     numbers up to the lower end, `n_even` bins that include their right edge, and one
     bin for numbers above the upper end.
-
-    Attributes
-    ----------
-    low, high : float64 ndarray of shape (n_columns,)
-        Lower and upper end for each column, finite, low < high; public or released.
-    n_even : int
     """
 
+    #: Ends for each column, finite, low < high; public or released.
     low: np.ndarray
     high: np.ndarray
     n_even: int

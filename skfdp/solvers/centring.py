@@ -68,36 +68,17 @@ class Centring:
     by a released mean and scaled by a released length. Rows are clipped only with
     `clip_features`. Otherwise only gradients are clipped.
 
-    Attributes
-    ----------
-    kind : {"auto", "gaussian", "adaptive"} or None
-        Name of the centring. "auto": private columns are centred only if their mean
-        can be released accurately; see `can_learn_mean`. None: nothing is centred.
-    fit_intercept : bool
-        Without an intercept nothing is centred.
-    mean_fraction : float or "auto", default="auto"
-        Share of ``mu**2`` for the mean of the private columns.
-    length : float, "auto" or None, default=None
-        Typical norm of the private columns of a row, after `bounds` were applied.
-        "auto": a typical norm is released. None: the input scaler returns rows of norm
-        1.
-    clip_quantile : float, "auto" or None, default="auto"
-        Level of a released quantile of the distances of rows from the mean. Rows are
-        divided by this quantile. "auto": `adaptive_centring.LEVEL` for the kind
-        "adaptive" or with `clip_features`, else None. None: no quantile.
-    clip_features : bool, default=False
-        Whether rows with their constant column are clipped to a norm proportional to
-        the quantile.
-
-    Notes
-    -----
     The kind "adaptive", `clip_quantile` and `clip_features` are for dense tables
-    without public columns.
+    without public columns; see `skfdp.solvers.GaussianCentering` for them.
     """
 
+    #: "auto": private columns are centred only if their mean can be released
+    #: accurately; see `can_learn_mean`. None: nothing is centred.
     kind: str | None
-    fit_intercept: bool
-    mean_fraction: float | str = "auto"
+    fit_intercept: bool  # without an intercept nothing is centred
+    mean_fraction: float | str = "auto"  # share of ``mu**2`` for the private mean
+    #: Typical norm of the private columns of a row, after `bounds` were applied.
+    #: "auto": it is released. None: the input scaler returns rows of norm 1.
     length: float | str | None = None
     clip_quantile: float | str | None = "auto"
     clip_features: bool = False
@@ -105,7 +86,8 @@ class Centring:
     bias: float | None = computed()
     _centres: bool = computed()
     _adapts: bool = computed()
-    #: `clip_quantile` with "auto" resolved.
+    #: `clip_quantile` with "auto" resolved: `adaptive_centring.LEVEL` for the kind
+    #: "adaptive" or with `clip_features`, else None.
     _level: float | None = computed()
 
     def __post_init__(self):

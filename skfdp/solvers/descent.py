@@ -53,23 +53,12 @@ from skfdp.solvers.target_scales import TargetScales
 class DescentStart:
     """The result of preparing a descent.
 
-    Attributes
-    ----------
-    moments : Moments or None
-        Moments of the public columns.
-    public_model : PublicModel, PublicRegression or None
-        The public model at which the descent starts.
-    has_model : bool
-        Whether the descent starts at a public or released model of the public columns.
-    offset : ndarray of shape (n_rows, n_outputs) or None
-        Margins of this starting model for the training rows.
-    fitted : ndarray of shape (n_rows, n_outputs) or None
-        Margins of the training rows at which `public_model.clipped_away` estimates the
-        bias of clipping.
-    coordinates : Coordinates or None
-        The centring and scaling of the rows, if every column is public.
-    rows : GridRows, SparseGridRows or None
-        The quantised rows, if every column is public.
+    `moments` are those of the public columns. `has_model` is whether the descent starts
+    at a model of the public columns: `public_model`, or a released one. `offset` are
+    its margins for the training rows, shape (n_rows, n_outputs). At the margins
+    `fitted`, `public_model.clipped_away` estimates the bias of clipping. If every
+    column is public, `coordinates` are the centring and scaling of the rows, and `rows`
+    the quantised rows.
     """
 
     moments: Moments | None = None
@@ -85,24 +74,16 @@ class DescentStart:
 class DescentPlan(Plan):
     """The plan of a descent.
 
-    Attributes
-    ----------
-    learning_rate : float
-        First step size. It multiplies the noisy sum of clipped gradients, divided by
-        ``q n clip_norm`` for n records and the sampling rate q.
-    norms : (float, float)
-        Typical norms of the public and of the private part of a row.
-    orthant : bool
-        Whether the signs of a contribution are public, so that the sensitivity is
-        ``sqrt(2) clip_norm``.
-    label_bound : float or None
-        Sensitivity to a replaced label, if every column is public. None: the
-        sensitivity to a replaced record is used.
-    centred : DescentPlan or None
-        The plan to use instead of this plan if the released mean is long enough to be
-        subtracted. After the subtraction signs are not public, so `centred` has a
-        smaller clip norm at the same sensitivity. None: the plan does not depend on the
-        mean.
+    The first step size, `learning_rate`, multiplies the noisy sum of clipped gradients,
+    divided by ``q n clip_norm`` for n records and the sampling rate q. `norms` are the
+    typical norms of the public and of the private part of a row. `orthant` is whether
+    the signs of a contribution are public, so that the sensitivity is ``sqrt(2)
+    clip_norm``. `label_bound` is the sensitivity to a replaced label, if every column
+    is public; None: that to a replaced record.
+
+    `centred` is the plan to use instead if the released mean is long enough to be
+    subtracted. After the subtraction signs are not public, so it has a smaller clip
+    norm at the same sensitivity. None: the plan does not depend on the mean.
     """
 
     learning_rate: float
@@ -464,24 +445,11 @@ class Descent:
     This is DP-SGD. With private centring it is DPSGD-F (Sun, Suresh and Menon 2023),
     and with a public loss Algorithm 1 of Mahloujifar et al. (2023).
 
-    Attributes
-    ----------
-    loss : Loss
-    loop : Loop
-        Its `batch_size` is a number of rows, or None for every row.
-    centring : Centring
-    penalty : float or None
-        Strength s of a penalty ``s / 2 |w|**2`` per record, for classifiers. None: no
-        penalty.
-    scales : TargetScales or None
-        Scale of the target and penalty of a regression. None for classifiers.
-    padding : {"zero", "gaussian"} or None
-        Values that replace private columns in a public loss. None: no such loss.
-    public_loss : callable or None
-        A user's public loss, which returns gradients in coef and intercept.
-    public_model : "auto", "linear", "boosting", classifier, regressor or None
-        The public model to start from.
-    n_jobs : int
+    Classifiers have the strength s of a `penalty` ``s / 2 |w|**2`` per record, and
+    regressions the `scales` of their target and penalty. `padding` names the values
+    that replace private columns in a public loss, "zero" or "gaussian". `public_loss`
+    is a user's public loss, which returns gradients in coef and intercept.
+    `public_model` is the model to start from, as in `FeatureDPLogisticRegression`.
     """
 
     loss: Loss

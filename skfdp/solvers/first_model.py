@@ -18,8 +18,8 @@ import numpy as np
 
 from skfdp.data.records import PublicRecords
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
-from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
+from skfdp.solvers.descent import Descent, DescentPlan
+from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Budget, Needs, Plan, of_model
 from skfdp.solvers.parameters import gap_of
 from skfdp.solvers.postprocessing import LinearFit
@@ -52,10 +52,6 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     return share if share >= LEAST else 0.0
 
 
-#: The results of `prepare` of the model of the public columns and of the descent.
-Prepared = tuple[PublicGeometry, DescentStart | None]
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FirstModelPlan(Plan):
     """The plans of the model of the public columns and of the descent.
@@ -71,12 +67,8 @@ class FirstModelPlan(Plan):
 class FirstModel:
     """A released model of the public columns, and a descent that starts at it.
 
-    Attributes
-    ----------
-    first : LabelStatistic
-        The method for a table with public columns alone and a private target.
-    after : Descent or None
-        The descent, without a public model. None: the first model is the result.
+    `first` is the method for a table with public columns alone and a private target.
+    `after` is the descent, without a public model. None: the first model is the result.
 
     Notes
     -----
@@ -118,7 +110,7 @@ class FirstModel:
         signal *= 2 / public.n_classes  # more classes have fewer records each
         return share_of_descent(public.n_private, n_public, signal)
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> tuple:
         """Prepare the first model and the descent from public data."""
         share = self._share(public, budget)
         first = self.first.prepare(public.of_public(), budget.share(1 - share))

@@ -255,32 +255,16 @@ class NetworkPlan(Plan):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkDescent:
-    """A network: a pretrained start, then a loop of noisy gradients.
+    """A network: a pretrained start, then a loop of noisy gradients."""
 
-    Attributes
-    ----------
-    widths : tuple of int
-        Widths of all layers, starting with the input, without constants.
-    loop : Loop
-    asks_for_loop : bool
-        Whether the user set `solver` or `trained_layers`, and so requests a loop.
-    maps_rows : bool
-        Whether the user set the scaling of rows. A start at a linear model is then
-        refused.
-    pretraining, pretraining_share : str or None, float or "auto"
-        `start` and `budget_share` of `Pretraining`.
-    trained_layers, public_loss, n_jobs
-        As for `FeatureDPMLPClassifier`.
-    padding_scale, backend, device, dtype
-        As for `FeatureDPSGD`, and for `NumpyBackend` or `TorchBackend`.
-    """
-
-    widths: tuple[int, ...]
+    widths: tuple[int, ...]  # of all layers, input first, without constants
     loop: Loop
+    #: Whether the user set `solver` or `trained_layers`, and so requests a loop.
     asks_for_loop: bool
+    #: Whether the user set the scaling of rows, which a linear model does not allow.
     maps_rows: bool
-    pretraining: str | None
-    pretraining_share: float | str
+    pretraining: str | None  # `start` of `Pretraining`
+    pretraining_share: float | str  # its `budget_share`
     trained_layers: str
     public_loss: str | None
     padding_scale: float

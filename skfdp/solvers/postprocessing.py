@@ -606,40 +606,28 @@ class CoefficientNoise:
     """The covariance of the noise in the weights of a released linear model.
 
     The rows and columns of a covariance are those of ``[coef, intercept]``, in the
-    units of `coef_` and `intercept_`.
-
-    Attributes
-    ----------
-    covariance : ndarray
-        Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
-        kept, of shape (n_outputs, n_features + 1).
-    kind : {"first order", "estimated", "upper bound"}
-        "first order": to first order in the noise, given the chosen penalty, with the
-        curvature from public or released numbers. "estimated": for a descent, with the
-        curvature that `path_noise` estimates. "upper bound": the noise without
-        curvature. It is an upper bound for every loss of constant curvature; the Notes
-        of `HeavyBall.noise_left` have the proof.
-    independent : bool
-        Whether the noises of coefficients are independent, so that variances suffice.
-    estimate : ndarray of shape (n_outputs, n_features + 1) or None
-        The unpenalised weights from the same release; None if their error is unknown.
-    error : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        Covariance of `estimate`, from noise and the sampling of the labels.
-    free : ndarray of shape (n_features, n_directions) or None
-        Unit directions in which the coefficients of `estimate` can move without
-        changing any margin, so that X does not determine them.
-    remaining : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        For a descent from the margins of another model, the matrix that maps an error
-        of that model's coefficients to the error that remains in the sum of both
-        models. None: the identity.
+    units of `coef_` and `intercept_`; its shape is (n_outputs, n_features + 1,
+    n_features + 1). If only variances are kept, the last axis is missing.
     """
 
     covariance: np.ndarray
+    #: "first order": to first order in the noise, given the chosen penalty, with the
+    #: curvature from public or released numbers. "estimated": for a descent, with the
+    #: curvature that `path_noise` estimates. "upper bound": the noise without
+    #: curvature, an upper bound for every loss of constant curvature; the Notes of
+    #: `HeavyBall.noise_left` have the proof.
     kind: str
-    independent: bool = False
+    independent: bool = False  # whether variances suffice
+    #: The unpenalised weights from the same release, (n_outputs, n_features + 1), and
+    #: their covariance, from noise and the sampling of the labels; None if unknown.
     estimate: np.ndarray | None = None
     error: np.ndarray | None = None
+    #: Unit directions, (n_features, n_directions), in which the coefficients of
+    #: `estimate` can move without changing any margin: X does not determine them.
     free: np.ndarray | None = None
+    #: For a descent from the margins of another model, the matrices that map an error
+    #: of that model's coefficients to the error that remains in the sum of both models.
+    #: None: the identity.
     remaining: np.ndarray | None = None
 
     @property
@@ -718,8 +706,7 @@ class CoefficientNoise:
         kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
             left, R = other.covariance, self.remaining
-            if R is not None:
-                left = R @ left @ R.transpose(0, 2, 1)
+            left = left if R is None else R @ left @ R.transpose(0, 2, 1)
             return CoefficientNoise(self.covariance + left, kind)
         return CoefficientNoise(self.std**2 + other.std**2, kind)
 
@@ -991,32 +978,19 @@ STRONGEST = 1e30
 
 @dataclasses.dataclass(frozen=True)
 class LinearFit:
-    """A linear model on ``input_scaler(X)``, with a public model if there is one.
+    """A linear model on ``input_scaler(X)``, with a public model if there is one."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_outputs, n_features)
-    intercept : ndarray of shape (n_outputs,)
-    n_iter : int
-    public_model : PublicModel, PublicRegression or None
-        A public model whose weights are not included in `coef`.
-    target_map : TargetMap or None
-        For regressors, the rescaling of the target.
-    noise : CoefficientNoise or None
-        Noise of `coef` and `intercept`; None if unknown, or during the fit.
-    input_scaler : InputScaler or None
-        The input scaler, if its bounds were released; None: that of the records.
-    log_odds : ndarray of shape (n_outputs,) or None
-        Margins of the released or public class frequencies; None if unknown.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
+    coef: np.ndarray  # (n_outputs, n_features)
+    intercept: np.ndarray  # (n_outputs,)
     n_iter: int
+    #: A public model whose weights are not included in `coef`.
     public_model: PublicModel | PublicRegression | None = None
-    target_map: TargetMap | None = None
+    target_map: TargetMap | None = None  # of a regressor
+    #: Noise of `coef` and `intercept`; None if unknown, or during the fit.
     noise: CoefficientNoise | None = None
+    #: The input scaler, if its bounds were released; None: that of the records.
     input_scaler: InputScaler | None = None
+    #: Margins of the released or public class frequencies; None if unknown.
     log_odds: np.ndarray | None = None
 
     def balanced(self) -> LinearFit:

@@ -317,17 +317,12 @@ class TargetScales:
             if self.fit_intercept:
                 centre, doubt = mean, error
             furthest = max(high - centre, centre - low)
-        distances = functools.partial(
-            _distances, bounds=start, centre=centre, low=low, high=high
-        )
-        spread, error = mean_of(
-            distances, 0.0, furthest, "target spread", margins=margins
-        )
-        spread = _expected(
-            spread, error, _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
-        )
-        spread = max(spread, error)
-        scale = SPREAD * spread
+        ends = {"low": low, "high": high}
+        distances = functools.partial(_distances, bounds=start, centre=centre, **ends)
+        asked = distances, 0.0, furthest, "target spread"
+        spread, error = mean_of(*asked, margins=margins)
+        prior = _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
+        scale = SPREAD * max(_expected(spread, error, *prior), error)
         return dataclasses.replace(start, centre=centre, scale=scale, error=doubt)
 
     def scaled(
