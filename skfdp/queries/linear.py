@@ -96,42 +96,6 @@ class LinearQuery:
     public loss, if there is one. If `units` has persons, a person contributes
     ``clip(sum of share * residual (x) x)``, summed over the person's rows.
 
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-        The records, bias column included.
-    target : int64 or float64 ndarray of shape (n_rows,)
-        Class of each record, 0-based, or the target value of each record.
-    loss : Loss
-        Computes the residuals.
-    n_outputs : int
-        Number of columns of the margins: 1 for two classes.
-    clip_norm : float
-        L2 bound of a contribution.
-    capacity : int
-        Public bound on the number of rows, from which the grid is computed.
-    class_weight : float64 ndarray of shape (n_classes,), default=None
-        Public factor of the residual before clipping; None means no factor.
-    padded : GridRows or SparseGridRows, default=None
-        The public part of each record, padded to a full row, for a public loss
-        (Algorithm 1). Type, centre and scale must be those of `rows`. None means no
-        public loss.
-    public_target : bool, default=False
-        Whether the public loss may use the target.
-    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
-        Margins of a public model, added to those of theta.
-    orthant : bool, default=False
-        Whether to set residuals to 0 if the target fixes the opposite sign. For
-        non-negative inputs the sensitivity is then smaller; see the guarantees.
-    label_bound : float, default=None
-        Bound of the change of a contribution if its label is replaced and only the
-        target is private; at most ``2 clip_norm``. None means ``2 clip_norm``.
-    units : Units, default=None
-        Public weights ("shares") of the rows, and the person of each row; set by
-        `of_units`. None means that each row is a record of weight 1.
-    n_jobs : int, default=1
-        Threads over row blocks; their number does not change the result.
-
     Notes
     -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
@@ -156,20 +120,35 @@ class LinearQuery:
     are refused, because the sum of several rows has no public signs.
     """
 
-    rows: GridRows | SparseGridRows | CodedGridRows
+    rows: GridRows | SparseGridRows | CodedGridRows  # the records, bias column included
+    #: Class of each record, 0-based, or the target value of each record. Shape: int64
+    #: or float64 (n_rows,).
     target: np.ndarray
-    loss: Loss
-    n_outputs: int
-    clip_norm: float
-    capacity: int
+    loss: Loss  # computes the residuals
+    n_outputs: int  # number of columns of the margins: 1 for two classes
+    clip_norm: float  # L2 bound of a contribution
+    capacity: int  # public bound on the number of rows, from which the grid is computed
+    #: Public factor of the residual before clipping; None means no factor. Shape:
+    #: float64 (n_classes,).
     class_weight: np.ndarray | None = None
+    #: The public part of each record, padded to a full row, for a public loss
+    #: (Algorithm 1). Type, centre and scale must be those of `rows`. None means no
+    #: public loss.
     padded: GridRows | SparseGridRows | None = None
-    public_target: bool = False
+    public_target: bool = False  # whether the public loss may use the target
+    #: Margins of a public model, added to those of theta. Shape: float64 (n_rows,
+    #: n_outputs).
     offset: np.ndarray | None = None
+    #: Whether to set residuals to 0 if the target fixes the opposite sign. For non-
+    #: negative inputs the sensitivity is then smaller; see the guarantees.
     orthant: bool = False
+    #: Bound of the change of a contribution if its label is replaced and only the
+    #: target is private; at most ``2 clip_norm``. None means ``2 clip_norm``.
     label_bound: float | None = None
+    #: Public weights ("shares") of the rows, and the person of each row; set by
+    #: `of_units`. None means that each row is a record of weight 1.
     units: Units | None = None
-    n_jobs: int = 1
+    n_jobs: int = 1  # threads over row blocks; their number does not change the result
     n_rows: int = computed()
     #: Shape of theta and of the sum.
     shape: tuple[int, int] = computed()
@@ -178,7 +157,7 @@ class LinearQuery:
     #: Whether the contribution of each row has rank one: `padded` is None, or is the
     #: same object as `rows`.
     _plain: bool = computed()
-    #: Cached results of `_bounded`, by unit.
+    #: Cached results of `_clip` and `contributions.flat`, by unit.
     _clips: dict[float, tuple[Clip, tuple]] = computed()
 
     def __post_init__(self):
@@ -266,7 +245,10 @@ class LinearQuery:
         if self._joins_rows:
             batch, people = self.units.by_person(batch)
         if unit not in self._clips:
-            self._clips[unit] = self._bounded(unit)
+            from skfdp.kernels.contributions import flat
+
+            clip = self._clip(unit)
+            self._clips[unit] = clip, flat(self._task, clip, self.n_outputs)
         asked = theta, batch, people, *self._clips[unit]
         size = self.n_rows if batch is None else len(batch)
         if self.n_jobs > 1:
@@ -340,13 +322,12 @@ class LinearQuery:
                 return self._sum_of_persons(work, batch, people, start, stop, clip)
             return self._sum_of_differences(work, theta, batch, start, stop, clip)
 
-    def _bounded(self, unit: float) -> tuple[Clip, tuple]:
-        """Return the bounds of a contribution for kernels, and `contributions.flat`.
+    def _clip(self, unit: float) -> Clip:
+        """Return the bounds of a contribution for kernels, which read rows as integers.
 
-        Kernels read rows as integers, so the clip norm and the unit of the sum are
-        divided by the unit of the rows.
+        The clip norm and the unit of the sum are divided by the unit of the rows.
         """
-        from skfdp.kernels.contributions import Clip, Column, flat, limits_of
+        from skfdp.kernels.contributions import Clip, Column, limits_of
 
         rows = self.rows
         largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
@@ -359,7 +340,7 @@ class LinearQuery:
         if self._plain and not self._joins_rows and apart and not in_file:
             limits = Column(limits_of(clip, self.n_outputs), 1, 0)
             clip = clip._replace(limits=limits)
-        return clip, flat(self._task, clip, self.n_outputs)
+        return clip
 
     def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
         """Return the sum of the clipped contributions of persons, block by block."""

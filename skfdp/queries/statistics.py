@@ -91,15 +91,6 @@ class _Sum:
 class RowSum(_Sum):
     """The sum of rows, which are clipped to norm 1.
 
-    Parameters
-    ----------
-    X : ndarray or LazyRows of shape (n_rows, n_columns)
-    capacity : int
-        Public bound on the number of rows, from which the grid is computed.
-    nonnegative : bool, default=False
-        Whether to set negative private entries to 0. This is a public fact, which must
-        follow from declared bounds and not from the data.
-
     Notes
     -----
     `InputScaler.scale` replaces numbers that are not finite.
@@ -111,8 +102,10 @@ class RowSum(_Sum):
     changes the sum by at most sqrt(2).
     """
 
-    X: np.ndarray
-    capacity: int
+    X: np.ndarray  # (n_rows, n_columns)
+    capacity: int  # public bound on the number of rows, from which the grid is computed
+    #: Whether to set negative private entries to 0. This is a public fact, which must
+    #: follow from declared bounds and not from the data.
     nonnegative: bool = False
     _no_rows = np.empty((0, 0)), 0
 
@@ -138,17 +131,6 @@ class RowSum(_Sum):
 class GridRowSum(_Sum):
     """The sum of quantised rows, which are divided by a bound and clipped to norm 1.
 
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-        Rows that are not centred.
-    bound : float
-        Public or released divisor of the rows.
-    capacity : int
-        As in `RowSum`.
-    nonnegative : bool, default=False
-        Whether no integer of a row can be negative, as a public fact.
-
     Notes
     -----
     **Guarantees.** A contribution is the integer vector of the row times an integer,
@@ -158,9 +140,10 @@ class GridRowSum(_Sum):
     bounds to [0, 1]; coded rows are checked.
     """
 
-    rows: Integers
-    bound: float
-    capacity: int
+    rows: Integers  # rows that are not centred
+    bound: float  # public or released divisor of the rows
+    capacity: int  # as in `RowSum`
+    #: Whether no integer of a row can be negative, as a public fact.
     nonnegative: bool = False
 
     @classmethod
@@ -213,17 +196,6 @@ class CrossSum(_Sum):
     The query is the sum over the records of ``(z (x) p, 1 - |p|**2)``, flattened. Here
     z is the public and p the private row of a record, and (x) the outer product.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Private columns.
-    bound : float
-        Public divisor of these rows, which are then clipped to norm 1.
-    regressors : int16 ndarray of shape (n_rows, n_regressors)
-        Public rows in units of GRID, of norm at most 1.
-    nonnegative : bool
-        As in `RowSum`.
-
     Notes
     -----
     **Guarantees.** In exact integers, with ``a = |p|**2 <= 1`` and ``|z| <= 1``:
@@ -238,10 +210,12 @@ class CrossSum(_Sum):
     norm; with `nonnegative` no entry is negative.
     """
 
-    rows: GridRows
-    bound: float
+    rows: GridRows  # private columns
+    bound: float  # public divisor of these rows, which are then clipped to norm 1
+    #: Public rows in units of GRID, of norm at most 1. Shape: int16 (n_rows,
+    #: n_regressors).
     regressors: np.ndarray
-    nonnegative: bool
+    nonnegative: bool  # as in `RowSum`
     _no_rows = no_rows(), 1.0, np.empty((0, 0), np.int16)
 
     def __post_init__(self):
@@ -277,20 +251,6 @@ class CrossSum(_Sum):
 class LabelSum(_Sum):
     """The label statistic: the sum of outer products of public row and private label.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Public weighted rows, including the bias column.
-    target : int64 ndarray of shape (n_rows,)
-        Private class of each record.
-    n_outputs : int
-        1 for two classes, whose labels are -1/2 and 1/2. Otherwise the number of
-        classes, and labels are one-hot.
-    row_bound : float
-        Public bound R of the norms of the rows.
-    centred : bool, default=False
-        Whether 1 / K is subtracted from each entry of a one-hot label of K classes.
-
     Notes
     -----
     **Guarantees.** For one-hot labels a contribution has norm at most R, and a replaced
@@ -303,10 +263,13 @@ class LabelSum(_Sum):
     they are public.
     """
 
-    rows: GridRows
-    target: np.ndarray
+    rows: GridRows  # public weighted rows, including the bias column
+    target: np.ndarray  # private class of each record, int64 (n_rows,)
+    #: 1 for two classes, whose labels are -1/2 and 1/2. Otherwise the number of
+    #: classes, and labels are one-hot.
     n_outputs: int
-    row_bound: float
+    row_bound: float  # public bound R of the norms of the rows
+    #: Whether 1 / K is subtracted from each entry of a one-hot label of K classes.
     centred: bool = False
     _no_rows = no_rows(), np.empty(0, np.int64)
 
@@ -362,17 +325,6 @@ _LIMIT = GRID**-2
 class ClassSum(_Sum):
     r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Private rows, made by ``GridRows.build(X, transform)``. They are clipped to norm
-        1.
-    target : int64 ndarray of shape (n_rows,)
-        Public class of each record.
-    n_classes : int
-    nonnegative : bool
-        As in `RowSum`.
-
     Notes
     -----
     **Guarantees.** A contribution has norm at most 1, in exact integers, because rows
@@ -382,10 +334,11 @@ class ClassSum(_Sum):
     changes the sum by at most 1.
     """
 
+    #: Private rows, made by ``GridRows.build(X, transform)``; clipped to norm 1.
     rows: GridRows
-    target: np.ndarray
+    target: np.ndarray  # public class of each record, int64 (n_rows,)
     n_classes: int
-    nonnegative: bool
+    nonnegative: bool  # as in `RowSum`
     _no_rows = no_rows(), np.empty(0, np.int64), 1
 
     def __post_init__(self):
@@ -506,13 +459,6 @@ def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
 class BinCounts(_Sum):
     """The number of records in each bin of each column (histograms).
 
-    Parameters
-    ----------
-    X : ndarray, csr_array or LazyRows of shape (n_rows, n_columns)
-        Private columns only; any numbers, including NaN and infinity.
-    rule : Binades, EvenBins or adaptive_centring.Shells
-        The bins, which are public or computed from released numbers.
-
     Notes
     -----
     **Guarantees.** Every float64 number is in exactly one bin. So a record adds 1 to
@@ -527,7 +473,10 @@ class BinCounts(_Sum):
     :ref:`bin-counts` has the proof.
     """
 
+    #: Private columns only; any numbers, including NaN and infinity. Shape: (n_rows,
+    #: n_columns).
     X: np.ndarray | csr_array
+    #: The bins, which are public or computed from released numbers.
     rule: Binades | EvenBins
 
     def __post_init__(self):
@@ -587,21 +536,6 @@ class TemperatureSum(_Sum):
     direction of s. For a proper scoring rule it does not change the point of zero
     slope.
 
-    Parameters
-    ----------
-    query : LinearQuery
-        The query of the descent: its rows, labels, loss with bounded residuals, and
-        margins of a public model.
-    n_classes : int
-    start : float64 ndarray of shape (n_outputs, n_columns)
-        Released weights, or a function of public facts.
-    step : float64 ndarray of shape (n_outputs, n_columns)
-        Released weights.
-    points : tuple of float
-        The points a, as factors of the step.
-    reach : float
-        Norm to which the margins of the step are clipped; released or public.
-
     Notes
     -----
     **Guarantees.** A contribution has one entry per point. Both factors of the inner
@@ -612,11 +546,16 @@ class TemperatureSum(_Sum):
     own record and on released numbers only, because margins are exact integers.
     """
 
+    #: The query of the descent: its rows, labels, loss with bounded residuals, and
+    #: margins of a public model.
     query: LinearQuery
     n_classes: int
+    #: Released weights, or a function of public facts. Shape: float64 (n_outputs,
+    #: n_columns).
     start: np.ndarray
-    step: np.ndarray
-    points: tuple[float, ...]
+    step: np.ndarray  # released weights, float64 (n_outputs, n_columns)
+    points: tuple[float, ...]  # the points a, as factors of the step
+    #: Norm to which the margins of the step are clipped; released or public.
     reach: float
 
     def __post_init__(self):
@@ -721,21 +660,6 @@ SQUARES = 0.5
 class ScoreTable(_Sum):
     r"""Counts of records by cell, and sums of losses and of their squares, by group.
 
-    Parameters
-    ----------
-    cells : int64 ndarray of shape (n_rows,)
-        The cell of each record, which combines label and score bin; private.
-    losses : float64 ndarray of shape (n_rows, n_losses)
-        Losses divided by their bounds, private. They are clipped to [0, 1]; NaN counts
-        as 1.
-    group : int64 ndarray of shape (n_rows,)
-        Public group of each record, from 0 to `n_groups` - 1.
-    n_cells : int
-        Number of cells; 0 means that no records are counted.
-    n_groups : int
-    capacity : int
-        Public bound on the number of records.
-
     Notes
     -----
     **Guarantees.** A record with cell c and losses :math:`l_1, \dots, l_J` adds, to the
@@ -756,12 +680,17 @@ class ScoreTable(_Sum):
       :math:`\sqrt 2`.
     """
 
+    #: The cell of each record, which combines label and score bin; private. Shape:
+    #: int64 (n_rows,).
     cells: np.ndarray
+    #: Losses divided by their bounds, private. They are clipped to [0, 1]; NaN counts
+    #: as 1. Shape: float64 (n_rows, n_losses).
     losses: np.ndarray
+    #: Public group of each record, from 0 to `n_groups` - 1. Shape: int64 (n_rows,).
     group: np.ndarray
-    n_cells: int
+    n_cells: int  # number of cells; 0 means that no records are counted
     n_groups: int
-    capacity: int
+    capacity: int  # public bound on the number of records
 
     def __post_init__(self):
         n_losses = self.losses.shape[1]

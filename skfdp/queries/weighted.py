@@ -18,14 +18,6 @@ from skfdp.queries import Query
 class Weighted:
     """The sum of the contributions of another query, weighted by the shares of rows.
 
-    Parameters
-    ----------
-    query : Query
-        Query over rows, the inner query; its capacity allows for `FULL_WEIGHT` times as
-        many rows.
-    units : Units
-        Provides the public weight ("share") of each row, and the person of each row.
-
     Notes
     -----
     **Guarantees.** With shares s and contributions v, the sum is ``sum s_i v_i``. Let D
@@ -41,7 +33,10 @@ class Weighted:
     whose weight has this bit. The sum is multiplied by the value of the bit.
     """
 
+    #: Query over rows, the inner query; its capacity allows for `FULL_WEIGHT` times as
+    #: many rows.
     query: Query
+    #: The public weight ("share") of each row, and the person of each row.
     units: Units
     n_rows: int = computed()
     shape: tuple[int, ...] = computed()
