@@ -245,7 +245,8 @@ class _ActiveReplay:
     place: tuple[int, int]
 
 
-_ACTIVE: ContextVar[_ActiveReplay | None] = ContextVar("skfdp_replay", default=None)
+#: What `current` checks; None if no audit is open in this context.
+ACTIVE: ContextVar[_ActiveReplay | None] = ContextVar("skfdp_replay", default=None)
 
 
 def current() -> ReplayContext | None:
@@ -257,7 +258,7 @@ def current() -> ReplayContext | None:
     process, and after the replay was closed, even if a copy of its context still
     exists. So threads, forks, and tasks that outlive the audit draw real noise.
     """
-    active = _ACTIVE.get()
+    active = ACTIVE.get()
     return active.replay if active is not None and active.place == _here() else None
 
 
@@ -279,12 +280,12 @@ def opened(replay: ReplayContext) -> Iterator[None]:
     if current() is not None:
         raise RuntimeError("an audit runs inside another one: run one audit at a time.")
     active = _ActiveReplay(replay, _here())
-    token = _ACTIVE.set(active)
+    token = ACTIVE.set(active)
     try:
         yield
     finally:
         active.replay = None
-        _ACTIVE.reset(token)
+        ACTIVE.reset(token)
 
 
 # Noise is drawn in blocks that fit into the cache. The block size does not change the

@@ -13,6 +13,7 @@ import numpy as np
 
 from skfdp.data.units import Units
 from skfdp.mechanisms.noise import (
+    ACTIVE,
     Asked,
     Streams,
     add_integer_gaussian,
@@ -363,7 +364,7 @@ class Mechanism:
             generator=asked.generator,
             batch=batch,
         )
-        if (audit := current()) is None:
+        if ACTIVE.get() is None or (audit := current()) is None:
             return noisy_sum()
         about = asked.event, asked.stream, query, theta, std, batch, self._is_null
         return audit.release(Asked(*about), noisy_sum)
