@@ -19,14 +19,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _flips import flipped
+from _common import searched
 from _frames import TASKS, Raw, Table
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
-from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
+from skfdp import (
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+    LabelDPClassifier,
+    LabelDPRegressor,
+    TableSchema,
+)
 from skfdp.privacy import gdp_mu
 from skfdp.schema import Category, Label, Number
 
@@ -485,6 +491,38 @@ def of_boosting(**fits: Callable) -> Callable:
 # ---------------------------------------------------------------- labels private
 
 
+def flipped(
+    y: np.ndarray, prior: np.ndarray, epsilon: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return codes of labels by RRWithPrior (Ghazi et al. 2021, arXiv 2102.06062).
+
+    A record answers among its k likeliest classes: the truth, if it is one of them,
+    with probability ``e**epsilon / (e**epsilon + k - 1)``, any of the others else; k
+    makes the chance of a true answer largest. Under a uniform prior that is Warner's
+    randomised response, k being the number of classes.
+
+    Parameters
+    ----------
+    y : int ndarray of shape (n_rows,)
+    prior : ndarray of shape (n_rows, n_classes)
+    epsilon : float
+    rng : Generator
+    """
+    n_rows, n_classes = prior.shape
+    order = np.argsort(-prior, axis=1, kind="stable")
+    ranked = np.take_along_axis(prior, order, axis=1)
+    sizes = np.arange(1, n_classes + 1)
+    keep = 1 / (1 + (sizes - 1) * np.exp(-epsilon))
+    chosen = (keep * np.cumsum(ranked, axis=1) * (1 + 1e-12 * sizes)).argmax(axis=1)
+    k, keep = sizes[chosen], keep[chosen]
+    rank = (order == y[:, None]).argmax(axis=1)
+    anything = (rng.random(n_rows) * k).astype(int)
+    other = (rank + 1 + (rng.random(n_rows) * (k - 1)).astype(int)) % k
+    told = np.where(rng.random(n_rows) < keep, rank, other)
+    told = np.where(rank < k, told, anything)
+    return np.take_along_axis(order, told[:, None], axis=1)[:, 0]
+
+
 def _from_flips(problem: Problem, y: np.ndarray, bases, start: str = "") -> Found:
     """Return fits on labels that may be any number, by basis and penalty."""
     found = {}
@@ -535,6 +573,55 @@ def two_stages(problem: Problem, epsilon: float, seed: int) -> Found:
         start = f"prior {penalty:g}, "
         found |= _from_flips(problem, told.astype(float), [basis], start)
     return found
+
+
+def boosted_flips(problem: Problem, epsilon: float, seed: int) -> Found:
+    """Return boosted trees on random targets, which cross-validation there chooses.
+
+    Replacing a label or a target, delta 0; the meta-estimators of the package.
+    """
+    raw = problem.raw
+    if problem.table.task == "classification":
+        kind, own = LabelDPClassifier, {"classes": [0, 1]}
+    else:
+        kind, own = LabelDPRegressor, {"target_bounds": raw.target_bounds}
+    inner = searched(kind is LabelDPRegressor)
+    model = kind(inner, epsilon, random_state=seed, **own)
+    return {"": _of_codes(problem, model)}
+
+
+def _of_codes(problem: Problem, model) -> np.ndarray:
+    """Fit to numbers and the places of levels, and return predictions."""
+    raw = problem.raw
+    X, X_test, y = codes(problem, raw.X), codes(problem, raw.X_test), raw.y
+    found = predictions(problem.table, model, X, y, X_test)
+    chances = problem.table.task == "classification"
+    return np.clip(found, *((1e-3, 1 - 1e-3) if chances else raw.target_bounds))
+
+
+@functools.lru_cache(maxsize=1)
+def _pairwise(problem: Problem) -> Found:
+    """Return boosted trees of two columns each, without privacy."""
+    numbers = problem.table.task == "regression"
+    model = searched(numbers, interaction_cst="pairwise")
+    return {"": _of_codes(problem, model)}
+
+
+def aim(problem: Problem, epsilon: float, seed: int) -> Found:
+    """Return boosted trees on as many synthetic rows of AIM, numbers in bins."""
+    from _aim import N_BINS, synthetic
+
+    raw, frames = problem.raw, []
+    for frame in (raw.X, raw.X_test):
+        found = codes(problem, frame)
+        numbers = [name in raw.bounds for name in frame]
+        found[:, numbers] = np.minimum(found[:, numbers] * N_BINS // 100, N_BINS - 1)
+        frames.append(found.astype(int))
+    sizes = [len(raw.categories.get(name, range(N_BINS))) for name in raw.X]
+    rows = np.column_stack([frames[0], raw.y])
+    rows = synthetic(rows, [*sizes, 2], epsilon, problem.table.delta, seed)
+    model = searched(False).fit(rows[:, :-1], rows[:, -1])
+    return {"": np.clip(model.predict_proba(frames[1])[:, 1], 1e-3, 1 - 1e-3)}
 
 
 # ---------------------------------------------------------------- elsewhere
@@ -654,8 +741,8 @@ def _finite(values: np.ndarray) -> bool:
     return bool(np.isfinite(values).all())
 
 
-#: Not counted: it has no noise, whatever the budget.
-LIMIT = "DD-SSP, no noise"
+#: Not counted: they have no noise, whatever the budget.
+LIMIT, CEILING = "DD-SSP, no noise", "pairwise boosting"
 _ONE = "add or remove one"
 _CLASSES, _REALS = TASKS
 RIVALS: dict[str, Rival] = {
@@ -675,7 +762,12 @@ RIVALS: dict[str, Rival] = {
         needs="SKFDP_DIFFPRIVLIB",
     ),
     "S-BDT": Rival(elsewhere("SKFDP_SBDT", S_BDT), _ONE, needs="SKFDP_SBDT"),
+    "AIM, boosting": Rival(aim, _ONE, needs="mbi"),
     LIMIT: Rival(without_noise, "none: not private", (_CLASSES, _REALS)),
     "randomised response": Rival(randomised_response, "replace a label, delta 0"),
     "LP-2ST": Rival(two_stages, "replace a label, delta 0"),
+    "flips, boosting": Rival(boosted_flips, "replace a label, delta 0", TASKS),
+    CEILING: Rival(
+        lambda problem, epsilon, seed: _pairwise(problem), "none: not private", TASKS
+    ),
 }

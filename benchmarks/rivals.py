@@ -44,9 +44,9 @@ sys.path.append(str(Path(__file__).parent / "reproduce"))
 import numpy as np
 import pandas as pd
 from _common import RESULTS, about
-from _frames import Raw, Table, adult, bundled_classes
+from _frames import TASKS, Raw, Table, adult, bundled_classes
 from _law import read_entries
-from _rivals import LIMIT, RIVALS, Problem, private, scores
+from _rivals import CEILING, LIMIT, RIVALS, Problem, private, scores
 from dominance import append
 from private_columns import _BANK, _TELCO, folder
 
@@ -63,7 +63,7 @@ SCORES = {
     "r2": ("R2", 1, 1, 0.003, 4),
 }
 #: Rivals that were not run, and why.
-NOT_RUN = {"DD-SSP": "its tables come from AIM, which was not written; see no noise"}
+NOT_RUN = {"DD-SSP": "its tables come from AIM, minutes a fit; see no noise"}
 
 
 # ---------------------------------------------------------------- tables
@@ -173,7 +173,7 @@ def fitted(method: str, problem: Problem, epsilon: float, seed: int) -> dict:
 def tasks(method: str) -> tuple[str, ...]:
     """Return the tasks that a method has."""
     if method in OWN:
-        return ("classification",) + ("regression",) * (method in OURS)
+        return TASKS
     return RIVALS[method].tasks
 
 
@@ -329,7 +329,7 @@ def summary(cells: Cells, straight: Cells) -> list[str]:
             counts[basis] = np.array(
                 [ahead.sum(), (~ahead & ~lost).sum(), lost.sum()], int
             )
-            if basis == "curves" and rival != LIMIT:
+            if basis == "curves" and rival not in (LIMIT, CEILING):
                 losses += [(rival, *f) for f, no in zip(found, lost, strict=True) if no]
                 for (place, *_), one in zip(
                     found, ahead.astype(int) - lost, strict=True
@@ -339,7 +339,7 @@ def summary(cells: Cells, straight: Cells) -> list[str]:
         first, n = counts["curves"], counts["curves"].sum()
         if not n:
             continue
-        total += first * (rival != LIMIT)
+        total += first * (rival not in (LIMIT, CEILING))
         share, other = (
             100 * (c[0] + c[1]) / max(c.sum(), 1) for c in (first, counts["lines"])
         )
@@ -354,17 +354,20 @@ def summary(cells: Cells, straight: Cells) -> list[str]:
             f"{100 * (row[0] + row[1]) / max(row.sum(), 1):8.1f} %"
         )
     lines += ["", f"Losses ({len(losses)}); * beyond two paired standard errors;"]
-    lines += ["in brackets if each split takes the setting best on the others", ""]
+    lines += ["in brackets if each split takes the setting best on the others,"]
+    lines += ["and at the end the gap to pairwise boosting without privacy", ""]
     for rival, (table, epsilon, score), gap, error in losses:
         name, _, _, _, decimals = SCORES[score]
         best = cells.runs[table, epsilon, score, rival][0]
         best = ", ".join(best.removeprefix("DP-EBM ").split(", ")[:2])
         star = "*" if -gap > 2 * error else " "
         ours = own_name(rival, "curves")
+        gap_to = cells.gap(table, epsilon, score, ours, CEILING)
+        ceiling = f"  {gap_to[0]:+.{decimals}f}" if gap_to else ""
         honest = cells.honest_gap(table, epsilon, score, ours, rival)
         lines.append(
             f"{rival:23}{table:14}{epsilon:4g} {name:9}{gap:8.{decimals}f}"
-            f" +- {error:.{decimals}f}{star} [{honest:+.{decimals}f}]  {best}"
+            f" +- {error:.{decimals}f}{star} [{honest:+.{decimals}f}]  {best}{ceiling}"
         )
     return lines
 
@@ -427,7 +430,8 @@ def report(path: Path) -> str:
         "",
     ]
     here = {place[3] for place in cells.runs}
-    absent = {r: f"needs {a.needs}" for r, a in RIVALS.items() if r not in here}
+    absent = {r: a.missing() for r, a in RIVALS.items() if r not in here}
+    absent = {r: f"needs {m}" if m else "not in this file" for r, m in absent.items()}
     lines += [f"  {name}: {why}" for name, why in (NOT_RUN | absent).items()]
     lines += ["", "Means (standard errors), each rival at its best setting on the test"]
     return "\n".join([*lines[:-1], f"{lines[-1]} rows", *means(cells)])

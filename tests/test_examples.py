@@ -140,7 +140,10 @@ RUNS = {
     ),
     "pixels.py": ("--seeds", "1", *QUICK),
     "regression.py": QUICK,
-    "label_dp.py": ("--compare", *QUICK),
+    "interactions.py": (
+        *("target", "--tables", "waves", "--sizes", "800", "--seeds", "0"),
+        *("--out", FILE),
+    ),
     "../peers.py": (
         *("--only", "small", "--batches", "64", "--rounds", "2", "--clock", "cpu"),
         *("--output", FILE),

@@ -45,7 +45,9 @@ _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
 # Prior mean of the factor if the slopes have no noise, and largest share of ``mu**2``
 # for them: usually, and after a model.
-_USUAL_FACTOR, _USUAL_AFTER, _MOST_SHARE, _MOST_AFTER = 0.5, 0.35, 0.08, 0.12
+_USUAL_FACTOR, _MOST_SHARE, _MOST_AFTER = 0.5, 0.08, 0.12
+# The same mean after a released first model, and after a public model, which is better.
+_USUAL_AFTER = 0.35, 0.25
 # Median of the curvature, divided by the expected one, and spread of its logarithm.
 _USUAL, _OF_USUAL = 0.6, 0.5
 # Prior standard deviation of a logit, and of the change that public columns make in a
@@ -359,7 +361,7 @@ def scaled(
     `blocks` and `walk` describe the descent. `event` is that of the released slopes.
     `fitted` is as for `expected`. `mean_left` is the squared norm of the mean of rows.
     """
-    margins, shares, usual = offset, public.shares, _USUAL_AFTER
+    margins, shares, usual = offset, public.shares, _USUAL_AFTER[public.has_target]
     if offset is None:  # an intercept or zero, the same for every record
         margins, shares = start[None, :, -1] * (bias or 0.0), None
         usual = _USUAL_FACTOR
