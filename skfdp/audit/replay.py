@@ -273,7 +273,6 @@ class _Change(NamedTuple):
         return found
 
     def _cell(self, values: np.ndarray, dtype: Any) -> Any:
-        """Return the replacement of a cell, in the type of its column."""
         another, known = values[self.rng.integers(len(values))], self.kind in _KNOWN
         if not isinstance(dtype, np.dtype):  # a dtype of pandas
             if str(dtype).startswith("str") and not known:
@@ -514,7 +513,6 @@ class Repeating(Recording):
 
 
 def _facts(asked: Asked) -> dict[str, Any]:
-    """Return the public facts about a release."""
     query = asked.query
     return {
         "label": asked.event.label,
@@ -1098,7 +1096,6 @@ def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
 def _result(
     recorded: _Recorded, claim: PrivacyReport | None, found: Iterable[Neighbour]
 ) -> ReplayResult:
-    """Replay every neighbour, and return the combined result."""
     seen: dict[tuple[str, str], list[str]] = {}
     moves: list[list[Move]] = []
     names: list[str] = []

@@ -36,7 +36,6 @@ _SOURCES = hashlib.blake2b(
 
 @functools.cache
 def _say_that_code_is_compiled() -> None:
-    """Print to a terminal, once in a process, that compilation takes time."""
     text = "skfdp compiles its loops. This takes seconds, once for an installation."
     with contextlib.suppress(Exception):  # any object may stand in for a terminal
         if sys.stderr.isatty():

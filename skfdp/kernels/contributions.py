@@ -258,7 +258,6 @@ def clip_residuals(residuals, rows, clip):
 
 @part
 def _clip_one(residuals, limits, clip):
-    """Do what `clip_residuals` does for a single output, given the limits of rows."""
     per_unit = 1.0 / (clip.unit if clip.unit > 1e-300 else 1e-300)  # finite
     for i in range(residuals.shape[1]):
         r, limit = residuals[0, i], limits[i]

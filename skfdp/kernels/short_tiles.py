@@ -194,7 +194,6 @@ def _place_pairs(rows, n_columns, first, second):
 
 @part
 def _add_pairs(X, first, second, residuals, links, out):
-    """Do what `add_outer_products` does, given the positions of the pairs."""
     n_outputs, n_rows = residuals.shape
     n_pairs = len(first)
     # Interleave the residuals of each pair of rows. If the number of rows is odd, the

@@ -14,9 +14,12 @@ import math
 import numpy as np
 
 from skfdp.kernels.compiling import kernel
+from skfdp.kernels.contributions import contribute
 from skfdp.kernels.vectors import WIDTH
 
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
+#: Residuals have 29 bits and rows 15 bits, so sums of so many products are below 2**53.
+EXACT_ROWS = 512
 
 
 @kernel(fastmath=_REORDER)
@@ -148,3 +151,30 @@ def add_outer_products(X, rows, residuals, out):
             for j in range(n_columns):
                 u[j] += a0 * x0[j] + b0 * x1[j] + c0 * x2[j] + d0 * x3[j]
             k += 1
+
+
+@kernel(error_model="numpy")
+def add_clipped(X, batch, whole, start, stop, theta, unit, given, rounded, out):
+    """Add the clipped contributions of rows to out, int64 (K, D), block by block.
+
+    The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. `unit`
+    is that of the rows, and `given` a result of `contributions.flat`. The rounded
+    weights are written to `rounded`.
+    """
+    factor = math.ldexp(unit, -round_weights(theta, theta.shape[1], rounded))
+    partial, numbers = np.empty(theta.shape), np.empty(EXACT_ROWS, np.int64)
+    for first in range(start, stop, EXACT_ROWS):
+        n_rows = min(EXACT_ROWS, stop - first)
+        residuals = np.empty((theta.shape[0], n_rows))
+        if whole:
+            for i in range(n_rows):
+                numbers[i] = first + i
+        rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
+        margins(X, rows, rounded, residuals)
+        residuals *= factor
+        contribute(residuals, rows, given)
+        partial[:] = 0.0
+        add_outer_products(X, rows, residuals, partial)
+        for k in range(theta.shape[0]):
+            for j in range(theta.shape[1]):
+                out[k, j] += np.int64(partial[k, j])

@@ -27,25 +27,6 @@ AVERAGES = ("last", "tail", "uniform")
 class HeavyBall:
     """Momentum descent with a step size that decays linearly, to zero by default.
 
-    Parameters
-    ----------
-    learning_rate : float or ndarray
-        First step size. With a penalty it may be an ndarray of theta's shape, with one
-        step size per weight.
-    momentum : float
-        Factor of the velocity, in [0, 1).
-    n_steps : int
-        Number of steps over which the step size decays.
-    radius : float or None
-        Radius of the L2 ball onto which each iterate is projected; None means no
-        projection.
-    decay : float
-        Decrease of the step size over all steps, as a fraction of the first step size;
-        0 means constant steps.
-    curvature : float64 ndarray of theta's shape, or None
-        Curvature D of a penalty ``sum of D theta**2 / 2``, in the units of the
-        gradient; None means no penalty.
-
     Notes
     -----
     The gradient of the penalty is evaluated at the end of the step (an implicit step).
@@ -59,11 +40,14 @@ class HeavyBall:
     has the same optimum.
     """
 
+    #: First step size; with a penalty it may have theta's shape.
     learning_rate: float | np.ndarray
-    momentum: float
-    n_steps: int
-    radius: float | None = None
-    decay: float = 1.0
+    momentum: float  # factor of the velocity, in [0, 1)
+    n_steps: int  # over which the step size decays
+    radius: float | None = None  # of the L2 ball onto which iterates are projected
+    decay: float = 1.0  # fraction of the first step size, over all steps
+    #: Curvature D of a penalty ``sum of D theta**2 / 2``, in the units of the gradient,
+    #: float64 of theta's shape; None means no penalty.
     curvature: np.ndarray | None = None
 
     def update(
@@ -124,9 +108,8 @@ class HeavyBall:
         steps, but it is not proved. If the curvature of the loss changes (for every
         loss except the squared error), the result is an approximation.
         """
-        rate, penalty = np.asarray(self.learning_rate), np.asarray(0.0)
-        if self.curvature is not None:
-            penalty = self.curvature
+        rate = np.asarray(self.learning_rate)
+        penalty = np.asarray(0.0 if self.curvature is None else self.curvature)
         shape = np.broadcast_shapes(rate.shape, penalty.shape)
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # Columns of equal scale have equal pairs, so there are few distinct pairs.
@@ -163,20 +146,11 @@ def first_published(average: str, n_steps: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Walk:
-    """Step sizes and gradient noise of a descent with momentum.
+    """Step sizes and gradient noise of a descent with momentum."""
 
-    Attributes
-    ----------
-    rates : ndarray of shape (n_steps,) or (n_steps, n_weights)
-        Step size of each step.
-    momentum : float
-    stds : ndarray of shape (n_steps,)
-        Standard deviation of the noise in one entry of each gradient.
-    """
-
-    rates: np.ndarray
+    rates: np.ndarray  # (n_steps,) or (n_steps, n_weights)
     momentum: float
-    stds: np.ndarray
+    stds: np.ndarray  # of the noise in one entry of each gradient, (n_steps,)
 
     def outcome(self, curvature: float = 0.0) -> tuple[float, float]:
         """Return the last iterate on ``curvature (theta - 1)**2 / 2``, and its noise.

@@ -211,33 +211,17 @@ def _cosine_and_sine(angle: int, places: int) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """One requested release.
+    """One requested release."""
 
-    Attributes
-    ----------
-    event : Event
-        The charged event.
-    stream : str
-        Name of the noise stream.
-    query : Query
-    theta : ndarray or None
-        Weights at which the query computes its sum.
-    noise_std : float
-        Standard deviation of the noise of this release.
-    batch : int64 ndarray or None
-        The rows that are summed, without null records; None means every row. Private,
-        and valid until the next release.
-    is_null : bool ndarray of shape (n_rows,) or None
-        Whether each record is null; private.
-    """
-
-    event: Event
-    stream: str
+    event: Event  # charged
+    stream: str  # name of the noise stream
     query: Query
-    theta: np.ndarray | None
+    theta: np.ndarray | None  # weights at which the query computes its sum
     noise_std: float
+    #: Numbers of the rows that are summed, without null records; None means every row.
+    #: Private, and valid until the next release.
     batch: np.ndarray | None
-    is_null: np.ndarray | None
+    is_null: np.ndarray | None  # whether each record is null; private
 
 
 class ReplayContext(Protocol):
@@ -261,7 +245,8 @@ class _ActiveReplay:
     place: tuple[int, int]
 
 
-_ACTIVE: ContextVar[_ActiveReplay | None] = ContextVar("skfdp_replay", default=None)
+#: What `current` checks; None if no audit is open in this context.
+ACTIVE: ContextVar[_ActiveReplay | None] = ContextVar("skfdp_replay", default=None)
 
 
 def current() -> ReplayContext | None:
@@ -273,7 +258,7 @@ def current() -> ReplayContext | None:
     process, and after the replay was closed, even if a copy of its context still
     exists. So threads, forks, and tasks that outlive the audit draw real noise.
     """
-    active = _ACTIVE.get()
+    active = ACTIVE.get()
     return active.replay if active is not None and active.place == _here() else None
 
 
@@ -295,12 +280,12 @@ def opened(replay: ReplayContext) -> Iterator[None]:
     if current() is not None:
         raise RuntimeError("an audit runs inside another one: run one audit at a time.")
     active = _ActiveReplay(replay, _here())
-    token = _ACTIVE.set(active)
+    token = ACTIVE.set(active)
     try:
         yield
     finally:
         active.replay = None
-        _ACTIVE.reset(token)
+        ACTIVE.reset(token)
 
 
 # Noise is drawn in blocks that fit into the cache. The block size does not change the
@@ -322,15 +307,10 @@ def check_random_state(random_state: int | None) -> None:
 class Streams:
     """The random streams of one fit.
 
-    Parameters
-    ----------
-    random_state : int or None
-        None takes the key of every stream from the operating system. An int is for
-        reproducible experiments and voids the guarantee.
-    owner : type or str
-        Class of the estimator, or its name. The name enters the keys of seeded streams.
-    key : NoiseKey, default=None
-        Source of all keys of a fit with a checkpoint. A seed takes precedence.
+    Without a `random_state` the key of every stream is from the operating system. An
+    int is for reproducible experiments and voids the guarantee. The name of the
+    `owner`, the class of the estimator, enters the keys of seeded streams. `key` is the
+    source of all keys of a fit with a checkpoint; a seed takes precedence.
     """
 
     def __init__(self, random_state: int | None, owner: type | str, key: Any = None):
@@ -367,15 +347,12 @@ class Streams:
             key = audit.key(name)  # depends on names, not on data
         elif self.seeded or self.key is not None:
             text = f"{self.path}/{name}{details}".encode()
-            key = _key_of(text if self.key is None else self.key.hashed(text))
+            text = text if self.key is None else self.key.hashed(text)
+            digest = hashlib.blake2b(text, digest_size=16).digest()
+            key = int.from_bytes(digest, "little")
         else:
             key = secrets.randbits(128)
         return generator_of(key)
-
-
-def _key_of(text: bytes) -> int:
-    digest = hashlib.blake2b(text, digest_size=16).digest()
-    return int.from_bytes(digest, "little")
 
 
 def generator_of(key: int) -> np.random.Generator:

@@ -13,6 +13,7 @@ import numpy as np
 
 from skfdp.data.units import Units
 from skfdp.mechanisms.noise import (
+    ACTIVE,
     Asked,
     Streams,
     add_integer_gaussian,
@@ -94,6 +95,10 @@ class PoissonBatches:
     def _piece(self, last: int) -> np.ndarray:
         """Return the next sampled rows after row `last`, as many as fit into memory."""
         capacity, count = len(self._members), 0
+
+        def more(n_words: int) -> list[int]:
+            return random_words(self._generator, n_words).tolist()
+
         while count < capacity:
             words = random_words(self._generator, min(capacity - count, _BLOCK_WORDS))
             while len(words):
@@ -104,7 +109,7 @@ class PoissonBatches:
                     count += found
                     last = int(self._members[count - 1])
                 if unsure:
-                    last += 1 + exact_gap(int(words[found]), self._pace, self._more)
+                    last += 1 + exact_gap(int(words[found]), self._pace, more)
                     if last < self._n_rows:
                         self._members[count] = last
                         count, found = count + 1, found + 1
@@ -112,9 +117,6 @@ class PoissonBatches:
                     return self._members[:count]
                 words = words[found:]
         return self._members[:count]
-
-    def _more(self, n_words: int) -> list[int]:
-        return random_words(self._generator, n_words).tolist()
 
 
 def not_null(
@@ -175,6 +177,7 @@ class _Asked(NamedTuple):
     query: Query  # the same with weighted rows
     stds: np.ndarray  # of the noise of each release
     units: np.ndarray  # grid unit of each sum
+    generator: Any  # of the noise; see `Mechanism._generator`
 
 
 class Mechanism:
@@ -247,6 +250,7 @@ class Mechanism:
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
+        # Queries by label and stream. Mechanisms of `within` have their own labels.
         self._asked: dict[tuple[str, str], _Asked] = {}
 
     def event(self, label: str) -> Event:
@@ -267,7 +271,7 @@ class Mechanism:
         """
         start = f"{prefix}: "
         found = copy.copy(self)
-        found.streams = streams
+        found.streams, found._asked = streams, {}
         found._events = {
             label.removeprefix(start): event
             for label, event in self._events.items()
@@ -302,12 +306,11 @@ class Mechanism:
         PrivacyBudgetError
             If this release was not charged; nothing is released, read or counted.
         """
-        event, stream = self.event(label), label if stream is None else stream
-        asked = self._asked.get((event.label, stream))
+        stream = label if stream is None else stream
+        asked = self._asked.get((label, stream))
         if asked is None or asked.given is not query:
-            asked = self._checked(label, query, stream)
-            self._asked[event.label, stream] = asked
-        count = self._released[event.label]
+            asked = self._asked[label, stream] = self._checked(label, query, stream)
+        event, count = asked.event, self._released[asked.event.label]
         if count >= event.n_steps:
             raise PrivacyBudgetError(
                 f"label={label!r} was charged for {event.n_steps} release(s), which "
@@ -315,17 +318,17 @@ class Mechanism:
             )
         self._released[event.label] = count + 1
         if count + 1 == event.n_steps:  # frees the rows of the queries
-            self._asked = {k: v for k, v in self._asked.items() if k[0] != event.label}
+            self._asked = {k: v for k, v in self._asked.items() if k[0] != label}
         return self._released_now(asked, theta, count)
 
     def _checked(self, label: str, query: Query, stream: str) -> _Asked:
         """Check that the bounds of a query are at most those of the charged event."""
+        event, given = self.event(label), query
         if stream == _SAMPLING:
             raise PrivacyBudgetError(
                 f"stream={stream!r} is reserved for sampling: pass another name of a "
                 f"stream for the noise of {label!r}."
             )
-        event, given = self.event(label), query
         if self._units is not None:
             query = weighted(query, self._units)
         moved = query.sensitivity(event.relation)
@@ -342,7 +345,8 @@ class Mechanism:
                 )
         stds = event.step_stds
         units = np.broadcast_to(query.unit(stds), stds.shape)
-        return _Asked(event, stream, given, query, stds, units)
+        generator = self._generator(event, stream, query)
+        return _Asked(event, stream, given, query, stds, units, generator)
 
     def _released_now(
         self, asked: _Asked, theta: np.ndarray | None, count: int
@@ -357,32 +361,26 @@ class Mechanism:
             theta,
             noise_std=std,
             unit=float(asked.units[count]),
-            generator=self._generator(asked.event, asked.stream, query),
+            generator=asked.generator,
             batch=batch,
         )
-        if (audit := current()) is None:
+        if ACTIVE.get() is None or (audit := current()) is None:
             return noisy_sum()
         about = asked.event, asked.stream, query, theta, std, batch, self._is_null
         return audit.release(Asked(*about), noisy_sum)
 
     def _batch(self, event: Event, query: Query) -> Any:
-        """Return the rows of a release, or None for all rows."""
-        batch, units = None, self._units
-        if event.sampling_rate < 1:
-            batch = self._sampler(event, query).draw()
+        batch, units, rate = None, self._units, event.sampling_rate
+        if rate < 1:
+            key = event.label, query.n_rows if units is None else units.n_units
+            if key not in self._batches:
+                generator = self._generator(event, _SAMPLING, query)
+                # A query over remote rows (Dask) provides its own sampler.
+                sampler = getattr(query, "sampler", PoissonBatches)
+                self._batches[key] = sampler(generator, key[1], rate)
+            batch = self._batches[key].draw()
             batch = batch if units is None else units.rows_of(batch)
         return not_null(batch, self._is_null, query.n_rows)
-
-    def _sampler(self, event: Event, query: Query) -> Any:
-        """Return the sampler of the batches of an event."""
-        n_rows = query.n_rows if self._units is None else self._units.n_units
-        key = event.label, n_rows
-        if key not in self._batches:
-            generator = self._generator(event, _SAMPLING, query)
-            # A query over remote rows (Dask) provides its own sampler.
-            sampler = getattr(query, "sampler", PoissonBatches)
-            self._batches[key] = sampler(generator, n_rows, event.sampling_rate)
-        return self._batches[key]
 
     def _generator(self, event: Event, stream: str, query: Query) -> Any:
         """Return a private stream; later calls continue the same stream.

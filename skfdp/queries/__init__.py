@@ -54,11 +54,6 @@ class Query(Protocol):
         """Return the int64 sum over the batch; None means every row."""
 
 
-def chosen(batch: np.ndarray | None, *columns: Any) -> tuple:
-    """Return the entries of each column for the rows of a batch; None: every row."""
-    return columns if batch is None else tuple(column[batch] for column in columns)
-
-
 def no_rows() -> GridRows:
     """Return an empty table of rows, for the queries of plans."""
     return GridRows(np.empty((0, 0), np.int16), np.empty(0))
@@ -76,15 +71,8 @@ def derived(query: Any, make: Callable[[Any], Query]) -> Query:
 def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
     """Whether the noise of a sum is at most `SAFE_STD` grid units.
 
-    Parameters
-    ----------
-    query : Query
-        A planned query over records.
-    noise_std : float
-        Standard deviation of the noise that was planned for records.
-    units : Units or None
-        Weights and persons of the rows, which change the noise and the grid. None means
-        that each row is a record of weight 1.
+    The `query` and `noise_std` were planned for records. The weights and persons of
+    `units` change the noise and the grid; None: each row is a record of weight 1.
     """
     step = 1.0
     if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`

@@ -14,7 +14,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -96,42 +96,6 @@ class LinearQuery:
     public loss, if there is one. If `units` has persons, a person contributes
     ``clip(sum of share * residual (x) x)``, summed over the person's rows.
 
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-        The records, bias column included.
-    target : int64 or float64 ndarray of shape (n_rows,)
-        Class of each record, 0-based, or the target value of each record.
-    loss : Loss
-        Computes the residuals.
-    n_outputs : int
-        Number of columns of the margins: 1 for two classes.
-    clip_norm : float
-        L2 bound of a contribution.
-    capacity : int
-        Public bound on the number of rows, from which the grid is computed.
-    class_weight : float64 ndarray of shape (n_classes,), default=None
-        Public factor of the residual before clipping; None means no factor.
-    padded : GridRows or SparseGridRows, default=None
-        The public part of each record, padded to a full row, for a public loss
-        (Algorithm 1). Type, centre and scale must be those of `rows`. None means no
-        public loss.
-    public_target : bool, default=False
-        Whether the public loss may use the target.
-    offset : float64 ndarray of shape (n_rows, n_outputs), default=None
-        Margins of a public model, added to those of theta.
-    orthant : bool, default=False
-        Whether to set residuals to 0 if the target fixes the opposite sign. For
-        non-negative inputs the sensitivity is then smaller; see the guarantees.
-    label_bound : float, default=None
-        Bound of the change of a contribution if its label is replaced and only the
-        target is private; at most ``2 clip_norm``. None means ``2 clip_norm``.
-    units : Units, default=None
-        Public weights ("shares") of the rows, and the person of each row; set by
-        `of_units`. None means that each row is a record of weight 1.
-    n_jobs : int, default=1
-        Threads over row blocks; their number does not change the result.
-
     Notes
     -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
@@ -156,20 +120,35 @@ class LinearQuery:
     are refused, because the sum of several rows has no public signs.
     """
 
-    rows: GridRows | SparseGridRows | CodedGridRows
+    rows: GridRows | SparseGridRows | CodedGridRows  # the records, bias column included
+    #: Class of each record, 0-based, or the target value of each record. Shape: int64
+    #: or float64 (n_rows,).
     target: np.ndarray
-    loss: Loss
-    n_outputs: int
-    clip_norm: float
-    capacity: int
+    loss: Loss  # computes the residuals
+    n_outputs: int  # number of columns of the margins: 1 for two classes
+    clip_norm: float  # L2 bound of a contribution
+    capacity: int  # public bound on the number of rows, from which the grid is computed
+    #: Public factor of the residual before clipping; None means no factor. Shape:
+    #: float64 (n_classes,).
     class_weight: np.ndarray | None = None
+    #: The public part of each record, padded to a full row, for a public loss
+    #: (Algorithm 1). Type, centre and scale must be those of `rows`. None means no
+    #: public loss.
     padded: GridRows | SparseGridRows | None = None
-    public_target: bool = False
+    public_target: bool = False  # whether the public loss may use the target
+    #: Margins of a public model, added to those of theta. Shape: float64 (n_rows,
+    #: n_outputs).
     offset: np.ndarray | None = None
+    #: Whether to set residuals to 0 if the target fixes the opposite sign. For non-
+    #: negative inputs the sensitivity is then smaller; see the guarantees.
     orthant: bool = False
+    #: Bound of the change of a contribution if its label is replaced and only the
+    #: target is private; at most ``2 clip_norm``. None means ``2 clip_norm``.
     label_bound: float | None = None
+    #: Public weights ("shares") of the rows, and the person of each row; set by
+    #: `of_units`. None means that each row is a record of weight 1.
     units: Units | None = None
-    n_jobs: int = 1
+    n_jobs: int = 1  # threads over row blocks; their number does not change the result
     n_rows: int = computed()
     #: Shape of theta and of the sum.
     shape: tuple[int, int] = computed()
@@ -178,8 +157,8 @@ class LinearQuery:
     #: Whether the contribution of each row has rank one: `padded` is None, or is the
     #: same object as `rows`.
     _plain: bool = computed()
-    #: Cached results of `_clip`, by unit.
-    _clips: dict[float, Clip] = computed()
+    #: Cached results of `_clip` and `contributions.flat`, by unit.
+    _clips: dict[float, tuple[Clip, tuple]] = computed()
 
     def __post_init__(self):
         vars(self).update(
@@ -214,6 +193,10 @@ class LinearQuery:
                 "persons with several rows cannot be combined with orthant=True or "
                 "padded rows: leave out both."
             )
+
+    def __getstate__(self) -> dict:
+        """Leave out the addresses in `_clips`, valid in this process alone."""
+        return vars(self) | {"_clips": {}}
 
     def of_units(self, units: Units) -> LinearQuery:
         """Return this query with the weights and persons of `units`."""
@@ -258,22 +241,27 @@ class LinearQuery:
             # Gradients would be useless and inexact. theta is public, so that the zeros
             # reveal nothing.
             return np.zeros(self.shape, dtype=np.int64)
-        people = None
+        people, n_jobs = None, 1
         if self._joins_rows:
             batch, people = self.units.by_person(batch)
+        if unit not in self._clips:
+            from skfdp.kernels.contributions import flat
+
+            clip = self._clip(unit)
+            self._clips[unit] = clip, flat(self._task, clip, self.n_outputs)
+        asked = theta, batch, people, *self._clips[unit]
         size = self.n_rows if batch is None else len(batch)
-        work = size * self._workspaces[0].rows.entries * self.n_outputs
-        n_jobs = min(self.n_jobs, 1 + work // _ENTRIES_PER_THREAD, max(1, size))
-        asked = theta, batch, people, self._clip(unit)
-        if people is not None:
-            # Threads get about the same number of rows, without splitting a person.
-            shares = people[-1] * np.arange(n_jobs + 1) // n_jobs
-            ends = np.searchsorted(people, shares)
-        else:
-            ends = [size * job // n_jobs for job in range(n_jobs + 1)]
-        some = functools.partial(self._partial_sum, *asked)
+        if self.n_jobs > 1:
+            work = size * self._workspaces[0].rows.entries * self.n_outputs
+            n_jobs = min(self.n_jobs, 1 + work // _ENTRIES_PER_THREAD, max(1, size))
         if n_jobs == 1:
-            return some(self._workspaces[0], ends[0], ends[1])
+            last = size if people is None else len(people) - 1
+            return self._partial_sum(*asked, self._workspaces[0], 0, last)
+        ends = size * np.arange(n_jobs + 1) // n_jobs
+        if people is not None:  # about the same number of rows, and whole persons
+            ends = np.searchsorted(people, ends)
+        some = functools.partial(self._partial_sum, *asked)
+        ends = ends.tolist()
         parts = self._threads.map(some, self._workspaces[:n_jobs], ends[:-1], ends[1:])
         return np.sum(list(parts), axis=0)
 
@@ -295,26 +283,21 @@ class LinearQuery:
 
     @functools.cached_property
     def _workspaces(self) -> list[_Workspace]:
-        """The memory of each thread."""
         # numba is loaded by the first fit, not by `import skfdp`.
-        from skfdp.queries.products import (
-            LARGEST_PRODUCT,
-            LARGEST_SHORT_PRODUCT,
-            products,
-        )
+        from skfdp.queries import products
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
-        largest = LARGEST_SHORT_PRODUCT if self._plain else LARGEST_PRODUCT
-        found = []
+        largest = products.LARGEST_PRODUCT
+        if self._plain:
+            largest = products.LARGEST_SHORT_PRODUCT
+        found, of = [], products.products
+        sparse = isinstance(self.rows, SparseGridRows)
+        persons = SparsePersons if sparse else DensePersons
         for _ in range(self.n_jobs):
-            work = _Workspace(products(self.rows, self.n_outputs, largest))
-            if not self._plain:
-                work.padded = products(self.padded, self.n_outputs)
-            if self._joins_rows:
-                sparse = isinstance(self.rows, SparseGridRows)
-                sums = SparsePersons if sparse else DensePersons
-                work.persons = sums(self.rows, self.n_outputs)
-            found.append(work)
+            own = of(self.rows, self.n_outputs, largest)
+            padded = None if self._plain else of(self.padded, self.n_outputs)
+            sums = persons(self.rows, self.n_outputs) if self._joins_rows else None
+            found.append(_Workspace(own, padded, sums))
         return found
 
     @functools.cached_property
@@ -328,17 +311,16 @@ class LinearQuery:
 
         return inner_products(self.rows, self.padded)
 
-    def _partial_sum(self, theta, batch, people, clip, work, start, stop) -> np.ndarray:
+    def _partial_sum(self, theta, batch, people, clip, given, work, start, stop):
         # Set here, because each thread has its own error state. An overflow warning
         # would reveal private margins.
         with np.errstate(all="ignore"):
+            if people is None and self.padded is None:
+                return work.rows.clipped_sum(theta, batch, start, stop, given)
             work.rows.start(theta)
             if people is not None:
                 return self._sum_of_persons(work, batch, people, start, stop, clip)
-            if self.padded is not None:
-                return self._sum_of_differences(work, theta, batch, start, stop, clip)
-            work.rows.add_clipped(batch, start, stop, self._task, clip)
-            return work.rows.total()
+            return self._sum_of_differences(work, theta, batch, start, stop, clip)
 
     def _clip(self, unit: float) -> Clip:
         """Return the bounds of a contribution for kernels, which read rows as integers.
@@ -347,20 +329,18 @@ class LinearQuery:
         """
         from skfdp.kernels.contributions import Clip, Column, limits_of
 
-        if unit not in self._clips:
-            rows = self.rows
-            largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
-            norms = self.clip_norm / rows.unit, unit / rows.unit
-            clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
-            # Norms beside the rows are read with them, in random order. A table in a
-            # file may have many rows.
-            apart = clip.squared_norms.step == 1
-            in_file = getattr(rows, "reader", None) is not None
-            if self._plain and not self._joins_rows and apart and not in_file:
-                limits = Column(limits_of(clip, self.n_outputs), 1, 0)
-                clip = clip._replace(limits=limits)
-            self._clips[unit] = clip
-        return self._clips[unit]
+        rows = self.rows
+        largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
+        norms = self.clip_norm / rows.unit, unit / rows.unit
+        clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
+        # Norms beside the rows are read with them, in random order. A table in a file
+        # may have many rows.
+        apart = clip.squared_norms.step == 1
+        in_file = getattr(rows, "reader", None) is not None
+        if self._plain and not self._joins_rows and apart and not in_file:
+            limits = Column(limits_of(clip, self.n_outputs), 1, 0)
+            clip = clip._replace(limits=limits)
+        return clip
 
     def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
         """Return the sum of the clipped contributions of persons, block by block."""
@@ -443,18 +423,9 @@ def gradient_sensitivity(
     orthant: bool = False,
     label_bound: float | None = None,
 ) -> float:
-    """Return the sensitivity of a `LinearQuery`, for plans, which have no rows.
-
-    Parameters
-    ----------
-    relation : Relation
-    clip_norm, orthant, label_bound
-        As in `LinearQuery`.
-    """
-    replaced = label_bound
-    if orthant:
-        replaced = math.sqrt(2) * clip_norm
-    return relation.sensitivity(clip_norm, replaced)
+    """Return the sensitivity of a `LinearQuery`, for plans, which have no rows."""
+    moved = math.sqrt(2) * clip_norm if orthant else label_bound
+    return relation.sensitivity(clip_norm, moved)
 
 
 def gradient_unit(
@@ -485,13 +456,12 @@ def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 
 
-@dataclasses.dataclass
-class _Workspace:
+class _Workspace(NamedTuple):
     """The memory of one thread: products of rows and padded rows, sums of persons."""
 
     rows: Products
-    padded: Products | None = None
-    persons: DensePersons | SparsePersons | None = None
+    padded: Products | None
+    persons: DensePersons | SparsePersons | None
 
 
 # Sensitivities of sums of clipped gradients to a replaced record.
@@ -561,13 +531,7 @@ def label_bound(
     return min(schedule.sensitivity, bound)
 
 
-def _rounding_of_persons(
-    public: PublicRecords,
-    rows: GridRows | SparseGridRows,
-    lengths: np.ndarray,
-    unit: float,
-    largest: float,
-) -> float:
+def _rounding_of_persons(public, rows, lengths, unit: float, largest: float) -> float:
     """Return a bound of the rounding errors in a difference of two contributions.
 
     The contributions are those of one person, computed by `kernels.persons`.

@@ -185,7 +185,7 @@ class MLPQuery:
         weights = self._weights(theta)
         total = np.zeros(self.shape)
         for part in self._parts(batch):
-            layers = self._public_pass(weights, part)
+            layers = self._pass(weights, part, public=True)
             for layer, out in zip(layers, self.split(total), strict=True):
                 errors = self._ops.scaled(layer.errors, layer.scale)
                 out += self._ops.sum_of_products(layer.inputs, errors).T
@@ -201,9 +201,7 @@ class MLPQuery:
         values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
         squared_norms = np.empty(self.n_rows)
         for part in self._parts(np.arange(self.n_rows)):
-            inputs, scales = self._forward(
-                weights, self._records, self.rows.scale, part
-            )
+            inputs, scales = self._forward(weights, part, public=False)
             factor = scales[-1] / (scale * GRID)
             factor[~np.isfinite(factor)] = 0.0
             integers = self._ops.truncated(inputs[-1], factor, 2.0**15 - 1)
@@ -226,12 +224,10 @@ class MLPQuery:
         return module.Operations(self.precision.dtype, self.device)
 
     @functools.cached_property
-    def _records(self) -> Any:
-        return self._ops.place(self.rows.values)
-
-    @functools.cached_property
-    def _padded_records(self) -> Any:
-        return self._ops.place(self.padded.values)
+    def _placed(self) -> list:
+        """The integers of `rows` and of `padded`, where they are multiplied."""
+        given = self.rows, self.padded
+        return [rows and self._ops.place(rows.values) for rows in given]
 
     def _parts(self, batch: np.ndarray) -> Iterator[np.ndarray]:
         room = _MOST_ENTRIES // (_BLOCK * max(self.widths))
@@ -259,9 +255,9 @@ class MLPQuery:
             # The sums have the transposed shape of the matrices, like the products.
             out = [np.zeros(shape[::-1], dtype=np.int64) for shape in self.shapes]
             for part in self._parts(batch):
-                full, public = self._private_pass(weights, part), ()
+                full, public = self._pass(weights, part, public=False), ()
                 if self.padded is not None:
-                    public = self._public_pass(weights, part)
+                    public = self._pass(weights, part, public=True)
                 factor = self._clip_factor(full, public, unit)
                 for sign, layers in ((1, full), (-1, public)):
                     for layer, total in zip(layers, out, strict=False):
@@ -314,26 +310,26 @@ class MLPQuery:
             for layer in layers
         )
 
-    def _private_pass(self, weights, part) -> list[Layer]:
-        return self._pass(weights, self._records, self.rows.scale, part, self._error)
-
-    def _public_pass(self, weights, part) -> list[Layer]:
-        error = self._error if self.public_target else self._target_free_error
-        return self._pass(weights, self._padded_records, self.padded.scale, part, error)
-
-    def _pass(self, weights, records, scales, part, error) -> list[Layer]:
+    def _pass(self, weights, part, public: bool) -> list[Layer]:
         """Propagate some records forward and their errors back, in integers.
 
-        `error` computes the errors of the last layer from margins and row numbers.
+        With `public` the records are padded, and the loss is the public loss.
         """
         ops, bits = self._ops, self.precision
-        inputs, scale = self._forward(weights, records, scales, part)
+        inputs, scale = self._forward(weights, part, public)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
         # The loss always gets whole blocks, with zeros after the last record.
         margins = np.zeros((_BLOCK * math.ceil(len(z) / _BLOCK), z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
-        errors, error_scale = ops.integers(error(margins, part), _FACTOR_BITS)
+        if public and not self.public_target:
+            errors = self.loss.target_free_residual(margins)
+        else:
+            target = np.zeros(len(margins), dtype=np.int64)
+            target[: len(part)] = self.target[part]
+            errors = self.loss.residual(margins, target)
+            errors *= self.class_weight[target][:, None]
+        errors, error_scale = ops.integers(errors[: len(part)], _FACTOR_BITS)
         layers = []
         for number in reversed(range(len(weights))):
             a = inputs[number]
@@ -350,10 +346,10 @@ class MLPQuery:
                 )
         return layers[::-1]
 
-    def _forward(self, weights, records, scales, part) -> tuple[list, list]:
+    def _forward(self, weights, part, public: bool) -> tuple[list, list]:
         """Return the inputs of each layer as integers, and the scales of their rows."""
-        ops = self._ops
-        inputs, scale = [ops.take(records, part)], [scales[part]]
+        ops, rows = self._ops, self.padded if public else self.rows
+        inputs, scale = [ops.take(self._placed[public], part)], [rows.scale[part]]
         for layer in weights[:-1]:
             a, s = ops.activate(
                 ops.product(inputs[-1], layer.forward),
@@ -364,16 +360,6 @@ class MLPQuery:
             inputs.append(a)
             scale.append(s)
         return inputs, scale
-
-    def _error(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
-        target = np.zeros(len(margins), dtype=np.int64)
-        target[: len(part)] = self.target[part]
-        error = self.loss.residual(margins, target)
-        error *= self.class_weight[target][:, None]
-        return error[: len(part)]
-
-    def _target_free_error(self, margins: np.ndarray, part: np.ndarray) -> np.ndarray:
-        return self.loss.target_free_residual(margins)[: len(part)]
 
 
 class Weights(NamedTuple):

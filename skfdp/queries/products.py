@@ -22,7 +22,6 @@ LARGEST_PRODUCT = 2.0**44
 #: Bound of the entries of residuals times rows in `ShortProducts`. Sums of 32 such
 #: entries fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
-_MANTISSA = 53
 _NO_ROWS = np.empty(0, dtype=np.int64)
 # Blocks of fewer CSR rows than this are added row by row.
 _FEW_ROWS = 64
@@ -35,14 +34,8 @@ def products(
 ) -> Products:
     """Return an object that computes the margins and sums of one step.
 
-    Each thread needs its own object.
-
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-    n_outputs : int
-    largest : float
-        Bound of the entries of a residual times its row.
+    Each thread needs its own object. `largest` bounds the entries of a residual times
+    its row.
     """
     if isinstance(rows, CodedGridRows):
         return CodedProducts(rows, n_outputs)
@@ -52,34 +45,24 @@ def products(
     wide = rows.table.shape[1] >= vectors.WIDTH and largest <= LARGEST_SHORT_PRODUCT
     if wide and _inner_products_are_short(rows):
         return ShortProducts(rows, n_outputs)
-    return DenseProducts(rows, n_outputs, largest)
+    return DenseProducts(rows, n_outputs)
 
 
 class Products:
     """Base class of objects that compute the margins and sums of one step.
 
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-    n_outputs : int
-    entries : int
-        Mean number of entries of a row that a product reads.
-    rounded : ndarray of shape (n_outputs, width)
-        Memory for the rounded weights.
+    `entries` is the mean number of entries of a row that a product reads. `rounded`,
+    shape (n_outputs, width), is memory for the rounded weights, and `sums` for the sum.
     """
 
     # A block of dense rows fits into the cache for both products.
     block_entries, largest_block = 2**19, 4096
 
-    def __init__(self, rows, n_outputs: int, entries: int, rounded: np.ndarray):
-        self.rows = rows
-        self.n_outputs = n_outputs
-        self.entries = entries
-        self._theta = rounded
+    def __init__(self, rows, n_outputs: int, entries: int, rounded, *sums: np.ndarray):
+        self.rows, self.n_outputs, self.entries = rows, n_outputs, entries
+        self._theta, self._sums, self._factor = rounded, sums, 0.0
         #: Number of columns of a row in memory.
         self._n_stored = rounded.shape[1]
-        self._factor = 0.0
-        self._called: tuple = None, None, None
         in_block = self.block_entries // (entries + 4 * n_outputs)
         #: Number of rows of a block.
         self.block_size = min(self.largest_block, max(_FEW_ROWS, in_block))
@@ -101,7 +84,8 @@ class Products:
             self._factor = math.ldexp(self.rows.unit, -bits)
         except OverflowError:  # the iterate has diverged; margins are infinite
             self._factor = math.inf
-        self._reset()
+        for one in self._sums:
+            one[:] = 0
 
     def parts(
         self, batch: np.ndarray | None, start: int, stop: int
@@ -116,55 +100,41 @@ class Products:
                 last = min(first + size, end)
                 yield np.arange(first, last) if batch is None else batch[first:last]
 
-    def __getstate__(self) -> dict:
-        """Leave out the addresses, which are valid in this process alone."""
-        return vars(self) | {"_called": (None, None, None)}
+    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
+        """Return the int64 sum of the clipped contributions of ``batch[start:stop]``.
 
-    def _flat(self, task, clip) -> tuple:
-        """Return `contributions.flat` of a task and a clip, which is kept."""
-        kept = self._called
-        if kept[0] is not task or kept[1] is not clip:
-            found = contributions.flat(task, clip, self.n_outputs)
-            kept = self._called = task, clip, found
-        return kept[2]
-
-    def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
-        """Add the clipped contributions of rows ``batch[start:stop]``.
-
-        Parameters
-        ----------
-        batch : int64 ndarray or None
-            Row numbers; None means every row.
-        start, stop : int
-        task, clip : contributions.Task, contributions.Clip
+        `theta` is as for `start`, `batch` as for `parts`, and `given` a result of
+        `contributions.flat`.
         """
-        flat = self._flat(task, clip)
+        self.start(theta)
         for part in self.parts(batch, start, stop):
             residuals = np.empty((self.n_outputs, len(part)))
             self.margins(part, residuals)
-            contributions.contribute(residuals, part, flat)
+            contributions.contribute(residuals, part, given)
             self.add(part, residuals)
+        return self.total()
 
 
 class DenseProducts(Products):
     """Products of `GridRows` by tiled kernels in float64.
 
-    Sums are computed in float64. Before they could reach 2**53, they are added to sums
-    in int64.
+    Sums over `tiles.EXACT_ROWS` rows are exact in float64, and then added in int64.
     """
 
-    def __init__(self, rows: GridRows, n_outputs: int, largest=LARGEST_PRODUCT):
+    def __init__(self, rows: GridRows, n_outputs: int):
         shape = n_outputs, rows.n_columns
-        super().__init__(rows, n_outputs, rows.n_columns, np.empty(shape))
-        self._partial, self._total = np.empty(shape), np.empty(shape, dtype=np.int64)
-        self._most = int(2.0**_MANTISSA / max(1.0, min(largest, LARGEST_PRODUCT)))
-        #: Number of rows that can still be added to `_partial` exactly.
-        self._n_exact = self._most
+        self._total = np.empty(shape, dtype=np.int64)
+        super().__init__(rows, n_outputs, rows.n_columns, np.empty(shape), self._total)
 
-    def _reset(self) -> None:
-        self._n_exact = self._most
-        self._partial[:] = 0.0
+    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
+        """Do what `Products.clipped_sum` does, in one compiled loop."""
         self._total[:] = 0
+        rows, whole = self.rows, batch is None
+        one = [(start, stop)]
+        for ends in one if rows.reader is None else rows.stretches(batch, start, stop):
+            some = _NO_ROWS if whole else batch, whole, *ends, theta, rows.unit
+            tiles.add_clipped(rows.table, *some, given, self._theta, self._total)
+        return self._total.copy()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
@@ -173,24 +143,17 @@ class DenseProducts(Products):
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**29 in float64."""
-        if len(part) > self._most:
-            half = len(part) // 2
-            self.add(part[:half], residual[:, :half].copy())
-            self.add(part[half:], residual[:, half:].copy())
-            return
-        if len(part) > self._n_exact:
-            self._flush()
-        self._n_exact -= len(part)
-        tiles.add_outer_products(self.rows.table, part, residual, self._partial)
-
-    def _flush(self) -> None:
-        self._total += self._partial.astype(np.int64)
-        self._partial[:] = 0.0
-        self._n_exact = self._most
+        for first in range(0, len(part), tiles.EXACT_ROWS):
+            own, partial = (
+                slice(first, first + tiles.EXACT_ROWS),
+                np.zeros(self._total.shape),
+            )
+            some = part[own], np.ascontiguousarray(residual[:, own])
+            tiles.add_outer_products(self.rows.table, *some, partial)
+            self._total += partial.astype(np.int64)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        self._flush()
         return self._total.copy()
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
@@ -209,24 +172,26 @@ class ShortProducts(Products):
         stored = rows.table.shape[1]
         width = vectors.WIDTH * math.ceil(stored / vectors.WIDTH)
         rounded = np.zeros((n_outputs, width), dtype=np.int16)
-        super().__init__(rows, n_outputs, rows.n_columns, rounded)
+        self._sum, self._excess = (
+            np.empty((n_outputs, width), np.int64),
+            np.zeros(1, int),
+        )
+        sums = self._sum, self._excess
+        super().__init__(rows, n_outputs, rows.n_columns, rounded, *sums)
         self._n_stored = stored
-        self._sum = np.empty((n_outputs, width), dtype=np.int64)
         self._places = short_tiles.places(rows.n_columns, stored)
         self._memory = short_tiles.block_memory(stored, n_outputs)
 
-    def _reset(self) -> None:
-        self._sum[:], self._excess = 0, 0
-
-    def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
-        """Do what `Products.add_clipped` does, in one compiled loop."""
+    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
+        """Do what `Products.clipped_sum` does, in one compiled loop."""
+        self.start(theta)
         weights, whole = (self._theta, self._factor), batch is None
-        flat = self._flat(task, clip)
         links = tuple(short_tiles.links(self.n_outputs))
         for ends in self.rows.stretches(batch, start, stop):
             some = self._memory[0] if whole else batch, whole, *ends
-            given = *some, *weights, flat, links, self._memory
-            self._excess += short_tiles.add_clipped(self.rows.table, *given, self._sum)
+            asked = *some, *weights, given, links, self._memory
+            self._excess += short_tiles.add_clipped(self.rows.table, *asked, self._sum)
+        return self.total()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
@@ -243,8 +208,7 @@ class ShortProducts(Products):
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        excess = np.int64(self._excess) << np.int64(31)
-        return self._sum.take(self._places, axis=1) - excess
+        return self._sum.take(self._places, axis=1) - (self._excess << 31)
 
 
 class SparseProducts(Products):
@@ -259,19 +223,19 @@ class SparseProducts(Products):
     def __init__(self, rows: SparseGridRows, n_outputs: int):
         entries = len(rows.data) // max(1, rows.n_rows)
         rounded = np.empty((n_outputs, rows.n_columns), dtype=np.int16)
-        super().__init__(rows, n_outputs, entries, rounded)
+        sums = np.empty((rows.n_columns, n_outputs), np.int64), np.empty(n_outputs, int)
+        super().__init__(rows, n_outputs, entries, rounded, *sums)
         self._csr = rows.data, rows.indices, rows.indptr
-        self._sum = np.empty((rows.n_columns, n_outputs), dtype=np.int64)
-        self._residuals = np.empty(n_outputs, dtype=np.int64)
         #: The weights by columns, and the products of the shift with them.
-        self._turned = np.empty(rounded.T.shape, np.int16), self._residuals.copy()
+        self._turned = np.empty(rounded.T.shape, np.int16), np.empty(n_outputs, int)
         narrow = np.int32 if _inner_products_are_short(rows) else np.int64
         self._row_sum = np.empty(n_outputs, dtype=narrow)
         self._by_columns: dict[tuple[int, int], tuple] = {}
 
-    def _reset(self) -> None:
+    def start(self, theta: np.ndarray) -> None:
+        """Do what `Products.start` does, and turn the weights."""
+        super().start(theta)
         sparse.turn(self._theta, self.rows.shift, *self._turned)
-        self._sum[:], self._residuals[:] = 0, 0
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
@@ -280,12 +244,12 @@ class SparseProducts(Products):
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**29 in float64."""
-        sums, columns = (self._sum, self._residuals), self._columns(part)
+        columns = self._columns(part)
         if columns is None:
-            sparse.add_outer_products(*self._csr, part, residual, *sums)
+            sparse.add_outer_products(*self._csr, part, residual, *self._sums)
         else:
             by_rows = np.ascontiguousarray(residual.T, dtype=np.int32)
-            sparse.add_by_columns(*columns, by_rows, *sums)
+            sparse.add_by_columns(*columns, by_rows, *self._sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
         """Return the CSC form of consecutive rows, or None.
@@ -316,7 +280,8 @@ class SparseProducts(Products):
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         out = np.empty(self._theta.shape, dtype=np.int64)
-        sparse.shifted_sum(self._sum, self.rows.shift, self._residuals, out)
+        sums, residuals = self._sums
+        sparse.shifted_sum(sums, self.rows.shift, residuals, out)
         return out
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
@@ -332,21 +297,22 @@ class CodedProducts(Products):
     def __init__(self, rows: CodedGridRows, n_outputs: int):
         n_levels, n_columns = rows.levels.shape
         rounded = np.empty((n_outputs, n_columns), dtype=np.int64)
-        super().__init__(rows, n_outputs, rows.codes.shape[1], rounded)
+        sums = np.empty((n_outputs, n_levels), np.int64), np.empty(n_outputs, np.int64)
+        super().__init__(rows, n_outputs, rows.codes.shape[1], rounded, *sums)
         self._codes = rows.codes, rows.n_categories
-        self._sums = np.empty((n_outputs, n_levels), dtype=np.int64)
-        self._residuals = np.empty(n_outputs, dtype=np.int64)
 
-    def _reset(self) -> None:
+    def start(self, theta: np.ndarray) -> None:
+        """Do what `Products.start` does, and multiply the weights with the levels."""
+        super().start(theta)
         self._weights = (*self.rows.on_levels(self._theta), self._factor)
-        self._sums[:], self._residuals[:] = 0, 0
 
-    def add_clipped(self, batch, start: int, stop: int, task, clip) -> None:
-        """Do what `Products.add_clipped` does, in one compiled loop."""
+    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
+        """Do what `Products.clipped_sum` does, in one compiled loop."""
+        self.start(theta)
         whole = batch is None
-        some = _NO_ROWS if whole else batch, whole, start, stop
-        given = *some, *self._weights, self._flat(task, clip)
-        codes.add_clipped(*self._codes, *given, self._sums, self._residuals)
+        some = _NO_ROWS if whole else batch, whole, start, stop, *self._weights
+        codes.add_clipped(*self._codes, *some, given, *self._sums)
+        return self.total()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
@@ -354,11 +320,11 @@ class CodedProducts(Products):
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**29 in float64."""
-        codes.add(*self._codes, part, residual, self._sums, self._residuals)
+        codes.add(*self._codes, part, residual, *self._sums)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        return self.rows.of_levels(self._sums, self._residuals)
+        return self.rows.of_levels(*self._sums)
 
 
 def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:

@@ -24,7 +24,7 @@ from skfdp.data.input_scaler import InputScaler, Integers
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
-from skfdp.queries import chosen, no_rows
+from skfdp.queries import no_rows
 from skfdp.queries.linear import LinearQuery
 
 # Number of rows whose factors are in memory at once.
@@ -54,6 +54,16 @@ class _Sum:
     finest: float
     #: Largest standard deviation of the noise in grid units.
     largest_std: float = SAFE_STD
+    #: The first arguments, for a query without rows.
+    _no_rows: tuple
+
+    @classmethod
+    def planned(cls, *others: Any, **more: Any) -> Any:
+        """Return a query without rows, with the bounds of the query of the fit.
+
+        The arguments are those of the constructor that are not about rows.
+        """
+        return cls(*cls._no_rows, *others, **more)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -81,15 +91,6 @@ class _Sum:
 class RowSum(_Sum):
     """The sum of rows, which are clipped to norm 1.
 
-    Parameters
-    ----------
-    X : ndarray or LazyRows of shape (n_rows, n_columns)
-    capacity : int
-        Public bound on the number of rows, from which the grid is computed.
-    nonnegative : bool, default=False
-        Whether to set negative private entries to 0. This is a public fact, which must
-        follow from declared bounds and not from the data.
-
     Notes
     -----
     `InputScaler.scale` replaces numbers that are not finite.
@@ -101,9 +102,12 @@ class RowSum(_Sum):
     changes the sum by at most sqrt(2).
     """
 
-    X: np.ndarray
-    capacity: int
+    X: np.ndarray  # (n_rows, n_columns)
+    capacity: int  # public bound on the number of rows, from which the grid is computed
+    #: Whether to set negative private entries to 0. This is a public fact, which must
+    #: follow from declared bounds and not from the data.
     nonnegative: bool = False
+    _no_rows = np.empty((0, 0)), 0
 
     def __post_init__(self):
         vars(self).update(
@@ -114,11 +118,6 @@ class RowSum(_Sum):
             most_records=self.capacity,
             finest=2.0**-30,
         )
-
-    @classmethod
-    def planned(cls, *, nonnegative: bool = False) -> RowSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(np.empty((0, 0)), 0, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         entries = InputScaler().mapped(self.X[index]) * (_SHRINK / unit)
@@ -132,17 +131,6 @@ class RowSum(_Sum):
 class GridRowSum(_Sum):
     """The sum of quantised rows, which are divided by a bound and clipped to norm 1.
 
-    Parameters
-    ----------
-    rows : GridRows, SparseGridRows or CodedGridRows
-        Rows that are not centred.
-    bound : float
-        Public or released divisor of the rows.
-    capacity : int
-        As in `RowSum`.
-    nonnegative : bool, default=False
-        Whether no integer of a row can be negative, as a public fact.
-
     Notes
     -----
     **Guarantees.** A contribution is the integer vector of the row times an integer,
@@ -152,9 +140,10 @@ class GridRowSum(_Sum):
     bounds to [0, 1]; coded rows are checked.
     """
 
-    rows: Integers
-    bound: float
-    capacity: int
+    rows: Integers  # rows that are not centred
+    bound: float  # public or released divisor of the rows
+    capacity: int  # as in `RowSum`
+    #: Whether no integer of a row can be negative, as a public fact.
     nonnegative: bool = False
 
     @classmethod
@@ -207,17 +196,6 @@ class CrossSum(_Sum):
     The query is the sum over the records of ``(z (x) p, 1 - |p|**2)``, flattened. Here
     z is the public and p the private row of a record, and (x) the outer product.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Private columns.
-    bound : float
-        Public divisor of these rows, which are then clipped to norm 1.
-    regressors : int16 ndarray of shape (n_rows, n_regressors)
-        Public rows in units of GRID, of norm at most 1.
-    nonnegative : bool
-        As in `RowSum`.
-
     Notes
     -----
     **Guarantees.** In exact integers, with ``a = |p|**2 <= 1`` and ``|z| <= 1``:
@@ -232,10 +210,13 @@ class CrossSum(_Sum):
     norm; with `nonnegative` no entry is negative.
     """
 
-    rows: GridRows
-    bound: float
+    rows: GridRows  # private columns
+    bound: float  # public divisor of these rows, which are then clipped to norm 1
+    #: Public rows in units of GRID, of norm at most 1. Shape: int16 (n_rows,
+    #: n_regressors).
     regressors: np.ndarray
-    nonnegative: bool
+    nonnegative: bool  # as in `RowSum`
+    _no_rows = no_rows(), 1.0, np.empty((0, 0), np.int16)
 
     def __post_init__(self):
         n_rows, n_private = self.rows.values.shape
@@ -247,11 +228,6 @@ class CrossSum(_Sum):
             most_records=FULL_WEIGHT * n_rows,
             finest=GRID**2,
         )
-
-    @classmethod
-    def planned(cls, *, nonnegative: bool) -> CrossSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), 1.0, np.empty((0, 0), np.int16), nonnegative)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit u of the sum; private rows have the unit u / GRID."""
@@ -275,20 +251,6 @@ class CrossSum(_Sum):
 class LabelSum(_Sum):
     """The label statistic: the sum of outer products of public row and private label.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Public weighted rows, including the bias column.
-    target : int64 ndarray of shape (n_rows,)
-        Private class of each record.
-    n_outputs : int
-        1 for two classes, whose labels are -1/2 and 1/2. Otherwise the number of
-        classes, and labels are one-hot.
-    row_bound : float
-        Public bound R of the norms of the rows.
-    centred : bool, default=False
-        Whether 1 / K is subtracted from each entry of a one-hot label of K classes.
-
     Notes
     -----
     **Guarantees.** For one-hot labels a contribution has norm at most R, and a replaced
@@ -301,11 +263,15 @@ class LabelSum(_Sum):
     they are public.
     """
 
-    rows: GridRows
-    target: np.ndarray
+    rows: GridRows  # public weighted rows, including the bias column
+    target: np.ndarray  # private class of each record, int64 (n_rows,)
+    #: 1 for two classes, whose labels are -1/2 and 1/2. Otherwise the number of
+    #: classes, and labels are one-hot.
     n_outputs: int
-    row_bound: float
+    row_bound: float  # public bound R of the norms of the rows
+    #: Whether 1 / K is subtracted from each entry of a one-hot label of K classes.
     centred: bool = False
+    _no_rows = no_rows(), np.empty(0, np.int64)
 
     def __post_init__(self):
         table, binary = self.rows.values, self.n_outputs == 1
@@ -322,13 +288,6 @@ class LabelSum(_Sum):
             # With several classes one entry decreases and another one increases.
             replaced=moved,
         )
-
-    @classmethod
-    def planned(
-        cls, n_outputs: int, row_bound: float, centred: bool = False
-    ) -> LabelSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), np.empty(0, np.int64), n_outputs, row_bound, centred)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum, in which rows times labels are integers.
@@ -366,17 +325,6 @@ _LIMIT = GRID**-2
 class ClassSum(_Sum):
     r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
 
-    Parameters
-    ----------
-    rows : GridRows
-        Private rows, made by ``GridRows.build(X, transform)``. They are clipped to norm
-        1.
-    target : int64 ndarray of shape (n_rows,)
-        Public class of each record.
-    n_classes : int
-    nonnegative : bool
-        As in `RowSum`.
-
     Notes
     -----
     **Guarantees.** A contribution has norm at most 1, in exact integers, because rows
@@ -386,10 +334,12 @@ class ClassSum(_Sum):
     changes the sum by at most 1.
     """
 
+    #: Private rows, made by ``GridRows.build(X, transform)``; clipped to norm 1.
     rows: GridRows
-    target: np.ndarray
+    target: np.ndarray  # public class of each record, int64 (n_rows,)
     n_classes: int
-    nonnegative: bool
+    nonnegative: bool  # as in `RowSum`
+    _no_rows = no_rows(), np.empty(0, np.int64), 1
 
     def __post_init__(self):
         table = self.rows.values
@@ -401,11 +351,6 @@ class ClassSum(_Sum):
             most_records=len(table),
             finest=GRID,  # the unit of the rows
         )
-
-    @classmethod
-    def planned(cls, *, nonnegative: bool) -> ClassSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        return cls(no_rows(), np.empty(0, np.int64), 1, nonnegative)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows = clipped(self.table[index], unit / GRID)
@@ -477,14 +422,9 @@ class EvenBins:
     The first three bins are for NaN, infinity and zero. After them come one bin for
     numbers up to the lower end, `n_even` bins that include their right edge, and one
     bin for numbers above the upper end.
-
-    Attributes
-    ----------
-    low, high : float64 ndarray of shape (n_columns,)
-        Lower and upper end for each column, finite, low < high; public or released.
-    n_even : int
     """
 
+    #: Ends for each column, finite, low < high; public or released.
     low: np.ndarray
     high: np.ndarray
     n_even: int
@@ -519,13 +459,6 @@ def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
 class BinCounts(_Sum):
     """The number of records in each bin of each column (histograms).
 
-    Parameters
-    ----------
-    X : ndarray, csr_array or LazyRows of shape (n_rows, n_columns)
-        Private columns only; any numbers, including NaN and infinity.
-    rule : Binades, EvenBins or adaptive_centring.Shells
-        The bins, which are public or computed from released numbers.
-
     Notes
     -----
     **Guarantees.** Every float64 number is in exactly one bin. So a record adds 1 to
@@ -540,7 +473,10 @@ class BinCounts(_Sum):
     :ref:`bin-counts` has the proof.
     """
 
+    #: Private columns only; any numbers, including NaN and infinity. Shape: (n_rows,
+    #: n_columns).
     X: np.ndarray | csr_array
+    #: The bins, which are public or computed from released numbers.
     rule: Binades | EvenBins
 
     def __post_init__(self):
@@ -600,21 +536,6 @@ class TemperatureSum(_Sum):
     direction of s. For a proper scoring rule it does not change the point of zero
     slope.
 
-    Parameters
-    ----------
-    query : LinearQuery
-        The query of the descent: its rows, labels, loss with bounded residuals, and
-        margins of a public model.
-    n_classes : int
-    start : float64 ndarray of shape (n_outputs, n_columns)
-        Released weights, or a function of public facts.
-    step : float64 ndarray of shape (n_outputs, n_columns)
-        Released weights.
-    points : tuple of float
-        The points a, as factors of the step.
-    reach : float
-        Norm to which the margins of the step are clipped; released or public.
-
     Notes
     -----
     **Guarantees.** A contribution has one entry per point. Both factors of the inner
@@ -625,11 +546,16 @@ class TemperatureSum(_Sum):
     own record and on released numbers only, because margins are exact integers.
     """
 
+    #: The query of the descent: its rows, labels, loss with bounded residuals, and
+    #: margins of a public model.
     query: LinearQuery
     n_classes: int
+    #: Released weights, or a function of public facts. Shape: float64 (n_outputs,
+    #: n_columns).
     start: np.ndarray
-    step: np.ndarray
-    points: tuple[float, ...]
+    step: np.ndarray  # released weights, float64 (n_outputs, n_columns)
+    points: tuple[float, ...]  # the points a, as factors of the step
+    #: Norm to which the margins of the step are clipped; released or public.
     reach: float
 
     def __post_init__(self):
@@ -734,21 +660,6 @@ SQUARES = 0.5
 class ScoreTable(_Sum):
     r"""Counts of records by cell, and sums of losses and of their squares, by group.
 
-    Parameters
-    ----------
-    cells : int64 ndarray of shape (n_rows,)
-        The cell of each record, which combines label and score bin; private.
-    losses : float64 ndarray of shape (n_rows, n_losses)
-        Losses divided by their bounds, private. They are clipped to [0, 1]; NaN counts
-        as 1.
-    group : int64 ndarray of shape (n_rows,)
-        Public group of each record, from 0 to `n_groups` - 1.
-    n_cells : int
-        Number of cells; 0 means that no records are counted.
-    n_groups : int
-    capacity : int
-        Public bound on the number of records.
-
     Notes
     -----
     **Guarantees.** A record with cell c and losses :math:`l_1, \dots, l_J` adds, to the
@@ -769,12 +680,17 @@ class ScoreTable(_Sum):
       :math:`\sqrt 2`.
     """
 
+    #: The cell of each record, which combines label and score bin; private. Shape:
+    #: int64 (n_rows,).
     cells: np.ndarray
+    #: Losses divided by their bounds, private. They are clipped to [0, 1]; NaN counts
+    #: as 1. Shape: float64 (n_rows, n_losses).
     losses: np.ndarray
+    #: Public group of each record, from 0 to `n_groups` - 1. Shape: int64 (n_rows,).
     group: np.ndarray
-    n_cells: int
+    n_cells: int  # number of cells; 0 means that no records are counted
     n_groups: int
-    capacity: int
+    capacity: int  # public bound on the number of records
 
     def __post_init__(self):
         n_losses = self.losses.shape[1]
@@ -806,7 +722,8 @@ class ScoreTable(_Sum):
         self, theta: None, batch: np.ndarray | None, unit: float
     ) -> np.ndarray:
         """Return the int64 table of the batch, in `unit`; None means every row."""
-        cells, losses, group = chosen(batch, self.cells, self.losses, self.group)
+        rows = slice(None) if batch is None else batch
+        cells, losses, group = self.cells[rows], self.losses[rows], self.group[rows]
         total = np.zeros(self.shape, dtype=np.int64)
         grouped = (group >= 0) & (group < self.n_groups)
         counted = grouped & (cells >= 0) & (cells < self.n_cells)

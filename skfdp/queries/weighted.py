@@ -18,14 +18,6 @@ from skfdp.queries import Query
 class Weighted:
     """The sum of the contributions of another query, weighted by the shares of rows.
 
-    Parameters
-    ----------
-    query : Query
-        Query over rows, the inner query; its capacity allows for `FULL_WEIGHT` times as
-        many rows.
-    units : Units
-        Provides the public weight ("share") of each row, and the person of each row.
-
     Notes
     -----
     **Guarantees.** With shares s and contributions v, the sum is ``sum s_i v_i``. Let D
@@ -41,7 +33,10 @@ class Weighted:
     whose weight has this bit. The sum is multiplied by the value of the bit.
     """
 
+    #: Query over rows, the inner query; its capacity allows for `FULL_WEIGHT` times as
+    #: many rows.
     query: Query
+    #: The public weight ("share") of each row, and the person of each row.
     units: Units
     n_rows: int = computed()
     shape: tuple[int, ...] = computed()
@@ -95,18 +90,15 @@ MOST = 2 ** (53 - ENTRY_BITS)
 
 
 class DensePersons:
-    """Sums over the persons of `GridRows`, in float64 as long as they are exact."""
+    """Sums over the persons of `GridRows`, exact in float64 for `MOST` persons."""
 
     def __init__(self, rows: GridRows, n_outputs: int):
         shape = n_outputs, rows.n_columns
-        self._table = rows.table
-        self._of_person, self._partial = np.empty(shape), np.zeros(shape)
-        # `_n_exact` is the number of persons that can be added without rounding.
-        self._total, self._n_exact = np.zeros(shape, dtype=np.int64), MOST
+        self._table, self._total = rows.table, np.zeros(shape, dtype=np.int64)
+        self._memory = np.empty((2, *shape))  # of one person, and of some persons
 
     def start(self) -> None:
         """Set the sum to zero."""
-        self._flush()
         self._total[:] = 0
 
     def add(self, part, ends, residuals, clip) -> None:
@@ -117,20 +109,13 @@ class DensePersons:
         from skfdp.kernels import persons  # numba loads with the first fit
 
         for first in range(0, len(ends) - 1, MOST):
-            some = ends[first : first + MOST + 1]
-            if len(some) - 1 > self._n_exact:
-                self._flush()
-            self._n_exact -= len(some) - 1
-            memory = self._of_person, self._partial
+            some, memory = ends[first : first + MOST + 1], self._memory
+            memory[1] = 0.0
             persons.add_dense(self._table, part, some, residuals, clip, *memory)
-
-    def _flush(self) -> None:
-        self._total += self._partial.astype(np.int64)
-        self._partial[:], self._n_exact = 0.0, MOST
+            self._total += memory[1].astype(np.int64)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        self._flush()
         return self._total.copy()
 
 

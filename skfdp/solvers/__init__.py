@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -36,12 +37,24 @@ __all__ = [
 _parameters = dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 
 
+#: Names of the ways to get initial weights; `pretraining` also takes an object.
+STARTS = ("linear", "class_sums", "public")
+#: Values that replace private columns in the public loss of `FeatureDPSGD`.
+PADDINGS = ("zero", "gaussian", "impute")
+_AUTO = ("auto",)
+
+
 class Choice(BaseEstimator):
     """Base class of objects that hold the parameters of one algorithm."""
 
+    #: Functions that check parameters, given name and value, by the name.
+    _checks = {}
+
     def _check(self) -> None:
         """Raise ValueError for a parameter out of range."""
-        raise NotImplementedError
+        for kind in reversed(type(self).__mro__):
+            for name, check in vars(kind).get("_checks", {}).items():
+                check(name, getattr(self, name))
 
 
 @public("skfdp.solvers")
@@ -109,19 +122,18 @@ class NoisyGradientDescent(Choice):
     row_norm: float | str = "auto"
     normalize: bool = False
 
-    def _check(self) -> None:
-        auto = ("auto",)
-        check_size("clip_norm", self.clip_norm, also=auto)
-        check_number("max_iter", self.max_iter, integral=True, also=auto)
-        check_size("learning_rate", self.learning_rate, also=auto)
-        decay = self.learning_rate_decay
-        check_number("learning_rate_decay", decay, high=1 + 1e-9, include_low=True)
-        check_number("momentum", self.momentum, high=1, include_low=True, also=auto)
-        check_choice("iterate", self.iterate, AVERAGES)
-        check_number("noise_decay", self.noise_decay, high=10, include_low=True)
-        check_size("max_weight_norm", self.max_weight_norm, also=(None,))
-        check_size("row_norm", self.row_norm, also=auto)
-        check_flag("normalize", self.normalize)
+    _checks = {
+        "clip_norm": partial(check_size, also=_AUTO),
+        "max_iter": partial(check_number, integral=True, also=_AUTO),
+        "learning_rate": partial(check_size, also=_AUTO),
+        "learning_rate_decay": partial(check_number, high=1 + 1e-9, include_low=True),
+        "momentum": partial(check_number, high=1, include_low=True, also=_AUTO),
+        "iterate": partial(check_choice, choices=AVERAGES),
+        "noise_decay": partial(check_number, high=10, include_low=True),
+        "max_weight_norm": partial(check_size, also=(None,)),
+        "row_norm": partial(check_size, also=_AUTO),
+        "normalize": check_flag,
+    }
 
 
 @public("skfdp.solvers")
@@ -148,9 +160,12 @@ class NoisySGD(NoisyGradientDescent):
 
     batch_size: int | str = "auto"
 
-    def _check(self) -> None:
-        super()._check()
-        check_number("batch_size", self.batch_size, integral=True, also=("auto",))
+    _checks = {"batch_size": partial(check_number, integral=True, also=_AUTO)}
+
+
+def _check_public_loss(name: str, value: Any) -> None:
+    if not callable(value):
+        check_choice(name, value, PADDINGS)
 
 
 @public("skfdp.solvers")
@@ -199,15 +214,13 @@ class FeatureDPSGD(NoisyGradientDescent):
     gradient_scale: float = 1.0
     batch_size: int | str | None = None
 
-    def _check(self) -> None:
-        super()._check()
-        if not callable(self.public_loss):
-            check_choice("public_loss", self.public_loss, PADDINGS)
-        check_size("padding_scale", self.padding_scale, zero=True)
-        size = self.public_batch_size
-        check_number("public_batch_size", size, integral=True, also=(None,))
-        check_size("gradient_scale", self.gradient_scale)
-        check_number("batch_size", self.batch_size, integral=True, also=("auto", None))
+    _checks = {
+        "public_loss": _check_public_loss,
+        "padding_scale": partial(check_size, zero=True),
+        "public_batch_size": partial(check_number, integral=True, also=(None,)),
+        "gradient_scale": check_size,
+        "batch_size": partial(check_number, integral=True, also=("auto", None)),
+    }
 
 
 @public("skfdp.solvers")
@@ -226,8 +239,7 @@ class OneShot(Choice):
 
     max_iter: int = 1000
 
-    def _check(self) -> None:
-        check_number("max_iter", self.max_iter, integral=True)
+    _checks = {"max_iter": partial(check_number, integral=True)}
 
 
 @public("skfdp.solvers")
@@ -257,12 +269,15 @@ class GaussianCentering(Choice):
     clip_quantile: float | str | None = "auto"
     clip_features: bool = False
 
+    _checks = {
+        "budget_share": partial(check_number, high=1, also=_AUTO),
+        "clip_quantile": partial(check_number, high=1, also=("auto", None)),
+        "clip_features": check_flag,
+    }
+
     def _check(self) -> None:
-        level = self.clip_quantile
-        check_number("budget_share", self.budget_share, high=1, also=("auto",))
-        check_number("clip_quantile", level, high=1, also=("auto", None))
-        check_flag("clip_features", self.clip_features)
-        if self.clip_features and level is None:
+        super()._check()
+        if self.clip_features and self.clip_quantile is None:
             raise ValueError(
                 "clip_features=True needs a quantile, but clip_quantile=None: leave "
                 "out clip_quantile or clip_features."
@@ -302,8 +317,7 @@ class Huber(Choice):
 
     threshold: float | str = "auto"
 
-    def _check(self) -> None:
-        check_size("threshold", self.threshold, also=("auto",))
+    _checks = {"threshold": partial(check_size, also=_AUTO)}
 
 
 @public("skfdp.solvers")
@@ -336,10 +350,10 @@ class Pretraining(Choice):
     start: str = "auto"
     budget_share: float | str = "auto"
 
-    def _check(self) -> None:
-        check_choice("start", self.start, ("auto", *STARTS))
-        share = self.budget_share
-        check_number("budget_share", share, high=1 + 1e-9, also=("auto",))
+    _checks = {
+        "start": partial(check_choice, choices=("auto", *STARTS)),
+        "budget_share": partial(check_number, high=1 + 1e-9, also=_AUTO),
+    }
 
 
 @public("skfdp.solvers")
@@ -356,8 +370,7 @@ class NumpyBackend(Choice):
 
     dtype: str = "float32"
 
-    def _check(self) -> None:
-        check_choice("dtype", self.dtype, ("float32", "float64"))
+    _checks = {"dtype": partial(check_choice, choices=("float32", "float64"))}
 
 
 @public("skfdp.solvers")
@@ -376,12 +389,8 @@ class TorchBackend(NumpyBackend):
     device: str | None = None
 
 
-#: Names of the ways to get initial weights; `pretraining` also takes an object.
-STARTS = ("linear", "class_sums", "public")
 #: The backends of networks, by name.
 BACKENDS: dict[str, type[Choice]] = {"numpy": NumpyBackend, "torch": TorchBackend}
-#: Values that replace private columns in the public loss of `FeatureDPSGD`.
-PADDINGS = ("zero", "gaussian", "impute")
 #: The solvers with a training loop, by name; `solver` also takes an object.
 LOOPS: dict[str, type[Choice]] = {
     "noisy-gd": NoisyGradientDescent,

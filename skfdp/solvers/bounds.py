@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ from skfdp.queries.statistics import (
     BinCounts,
     EvenBins,
 )
-from skfdp.solvers.method import Budget, Method, Needs, OnStep, Plan
+from skfdp.solvers.method import Budget, Method, Needs, Plan, of_model
 
 #: Bounds of a dense and of a sparse column without significant counts. They suit
 #: columns that were scaled before.
@@ -265,24 +265,11 @@ class BoundsRelease:
         """Calibrate the noise of both histograms, which take the whole budget."""
         first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
-        schedule = budget.calibrate(
-            n_steps=1,
-            clip_norm=query.clip_norm,
-            sensitivity=query.sensitivity(budget.relation),
-            other_events=(first,),
-        )
-        second = budget.named(schedule, BINS)
-        check_noise(second, budget, public.units)
-        return Plan(events=(first, second), schedule=schedule)
+        plan = Plan(**budget.release_once(BINS, query, first))
+        check_noise(plan.events[-1], budget, public.units)
+        return plan
 
-    def run(
-        self,
-        records: Records,
-        prepared: None,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> list[FoundBounds]:
+    def run(self, records, prepared, plan, mechanism, on_step) -> list[FoundBounds]:
         """Release the counts of binades, then the counts of even bins."""
         return released(records, plan, mechanism)
 
@@ -332,15 +319,11 @@ def event_of_counts(
     return event
 
 
-def events(
-    public: PublicRecords, budget: Budget, shares: tuple[float, float]
-) -> tuple[Event, Event]:
+def events(public, budget: Budget, shares: tuple[float, float]) -> tuple[Event, ...]:
     """Return the events of the binades and even bins, with shares of ``mu**2``."""
-    first, second = (
-        event_of_counts(label, public.n_private, public, budget, share)
-        for label, share in zip((BINADES, BINS), shares, strict=True)
-    )
-    return first, second
+    asked = zip((BINADES, BINS), shares, strict=True)
+    known = public.n_private, public, budget
+    return tuple(event_of_counts(label, *known, share) for label, share in asked)
 
 
 def check_noise(event: Event, budget: Budget, units: Units | None) -> None:
@@ -446,13 +429,6 @@ def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
     return float(binades), float(bins)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BoundsPlan(Plan):
-    """The plan to release bounds; `after` is the plan of the method that follows."""
-
-    after: Plan
-
-
 @dataclasses.dataclass(frozen=True)
 class BoundsFirst:
     """The release of bounds, followed by a linear method.
@@ -481,27 +457,15 @@ class BoundsFirst:
         """Prepare the method from public data."""
         return self.method.prepare(public, self._rest(public, budget))
 
-    def plan(self, public: PublicRecords, prepared: Any, budget: Budget) -> BoundsPlan:
-        """Plan the release of bounds, and the method with the remaining budget."""
+    def plan(self, public, prepared, budget: Budget) -> Plan:
+        """Return the method's plan for the remaining budget, after the bounds."""
         rest = self._rest(public, budget)
-        after = self.method.plan(public, prepared, rest)
-        return BoundsPlan(
-            events=(*rest.before, *after.events),
-            schedule=after.schedule,
-            assumptions=after.assumptions,
-            n_steps=after.n_steps,
-            counts_labels=after.counts_labels,
-            after=after,
-        )
+        plan = self.method.plan(public, prepared, rest)
+        events = *rest.before, *plan.events
+        # The gap was measured with declared bounds.
+        return dataclasses.replace(plan, events=events, expected_gap=None)
 
-    def run(
-        self,
-        records: Records,
-        prepared: Any,
-        plan: BoundsPlan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> Any:
+    def run(self, records, prepared, plan, mechanism, on_step) -> Any:
         """Release the bounds, scale the rows by them, and run the method."""
         pairs = [one.bounds for one in released(records, plan, mechanism)]
         low, high = np.array(pairs).T.copy()
@@ -512,11 +476,8 @@ class BoundsFirst:
         def with_map(model: Any) -> Any:
             return dataclasses.replace(model, input_scaler=input_scaler)
 
-        def watched(step: int, model: Callable[[], Any]) -> bool:
-            return on_step(step, lambda: with_map(model()))
-
         # Every column has bounds now. The middle of the bounds replaces numbers that
         # are not finite, so that no record becomes null; see `InputScaler.scale`.
         records = records.mapped_by(input_scaler)
-        asked = records, prepared, plan.after, mechanism
-        return with_map(self.method.run(*asked, on_step and watched))
+        asked = records, prepared, plan, mechanism, of_model(on_step, with_map)
+        return with_map(self.method.run(*asked))

@@ -68,36 +68,17 @@ class Centring:
     by a released mean and scaled by a released length. Rows are clipped only with
     `clip_features`. Otherwise only gradients are clipped.
 
-    Attributes
-    ----------
-    kind : {"auto", "gaussian", "adaptive"} or None
-        Name of the centring. "auto": private columns are centred only if their mean
-        can be released accurately; see `can_learn_mean`. None: nothing is centred.
-    fit_intercept : bool
-        Without an intercept nothing is centred.
-    mean_fraction : float or "auto", default="auto"
-        Share of ``mu**2`` for the mean of the private columns.
-    length : float, "auto" or None, default=None
-        Typical norm of the private columns of a row, after `bounds` were applied.
-        "auto": a typical norm is released. None: the input scaler returns rows of norm
-        1.
-    clip_quantile : float, "auto" or None, default="auto"
-        Level of a released quantile of the distances of rows from the mean. Rows are
-        divided by this quantile. "auto": `adaptive_centring.LEVEL` for the kind
-        "adaptive" or with `clip_features`, else None. None: no quantile.
-    clip_features : bool, default=False
-        Whether rows with their constant column are clipped to a norm proportional to
-        the quantile.
-
-    Notes
-    -----
     The kind "adaptive", `clip_quantile` and `clip_features` are for dense tables
-    without public columns.
+    without public columns; see `skfdp.solvers.GaussianCentering` for them.
     """
 
+    #: "auto": private columns are centred only if their mean can be released
+    #: accurately; see `can_learn_mean`. None: nothing is centred.
     kind: str | None
-    fit_intercept: bool
-    mean_fraction: float | str = "auto"
+    fit_intercept: bool  # without an intercept nothing is centred
+    mean_fraction: float | str = "auto"  # share of ``mu**2`` for the private mean
+    #: Typical norm of the private columns of a row, after `bounds` were applied.
+    #: "auto": it is released. None: the input scaler returns rows of norm 1.
     length: float | str | None = None
     clip_quantile: float | str | None = "auto"
     clip_features: bool = False
@@ -105,7 +86,8 @@ class Centring:
     bias: float | None = computed()
     _centres: bool = computed()
     _adapts: bool = computed()
-    #: `clip_quantile` with "auto" resolved.
+    #: `clip_quantile` with "auto" resolved: `adaptive_centring.LEVEL` for the kind
+    #: "adaptive" or with `clip_features`, else None.
     _level: float | None = computed()
 
     def __post_init__(self):
@@ -263,15 +245,8 @@ class Centring:
         if plan.event(adaptive_centring.ROUGH) is not None:
             centre = adaptive_centring.released_centre(records, plan, mechanism)
             furthest = _FURTHEST_OF_NORMALIZED * centre.radius
-            return self._measured(
-                records,
-                plan,
-                mechanism,
-                centre.mean,
-                furthest,
-                centre.error,
-                centre.radius,
-            )
+            known = centre.mean, furthest, centre.error, centre.radius
+            return self._measured(records, plan, mechanism, *known)
         unit = self._unit(records, plan, mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
@@ -296,14 +271,7 @@ class Centring:
         return Coordinates.centred(public.input_scaler, mean, scale, bias, error)
 
     def _measured(
-        self,
-        records: Records,
-        plan: Plan,
-        mechanism: Mechanism,
-        mean: np.ndarray,
-        furthest: float,
-        error: float,
-        radius: float = 1.0,
+        self, records, plan, mechanism, mean, furthest, error, radius: float = 1.0
     ) -> Coordinates:
         """Return the centring of rows by `mean` and their scaling by a quantile.
 
@@ -342,9 +310,8 @@ class Centring:
             found = mechanism.release(LENGTHS, records.query(recipe))[0]
             furthest = min(furthest, longest(found, float(counts.noise_std[0])))
         lengths = functools.partial(private_lengths, furthest=furthest)
-        found, error = released_mean(
-            records, lengths, 0.0, furthest, event, LENGTH, mechanism
-        )
+        asked = records, lengths, 0.0, furthest, event, LENGTH, mechanism
+        found, error = released_mean(*asked)
         least = max(2 * error, furthest / _SHORTEST)
         if found < least and public.n_private > MOST_USED:
             warn_caller(
@@ -433,7 +400,6 @@ def released_mean(
 
 
 def _sum_of_numbers(records: Records, values, low, high, **per_row: Any) -> RowSum:
-    """Return the query for the sum of numbers, rescaled from [low, high] to [-1, 1]."""
     middle, half = (low + high) / 2, (high - low) / 2
     unit = np.clip(values(records, **per_row), low, high)
     unit -= middle
@@ -454,9 +420,8 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
     with np.errstate(all="ignore"):
         ends: tuple[list, list] = [], []
         for rows in public.blocks():
-            for found, end in zip(
-                ends, (rows.min(axis=0), rows.max(axis=0)), strict=True
-            ):
+            both = rows.min(axis=0), rows.max(axis=0)
+            for found, end in zip(ends, both, strict=True):
                 found.append(end.toarray().ravel() if issparse(end) else end)
         low, high = np.min(ends[0], axis=0), np.max(ends[1], axis=0)
         mean = np.zeros(len(low))
@@ -467,11 +432,11 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
             mean *= reach / (unit * total)
         furthest = np.maximum(high - mean, mean - low)
         furthest[furthest == 0] = 1.0
-        square = _sums(
-            public,
-            weights,
-            lambda x, j: np.rint(((x - mean[j]) / furthest[j]) ** 2 * unit),
-        )
+
+        def squared(x: np.ndarray, j: Any) -> np.ndarray:
+            return np.rint(((x - mean[j]) / furthest[j]) ** 2 * unit)
+
+        square = _sums(public, weights, squared)
         square = float(np.sum(square / unit * furthest**2))
     spread = math.sqrt(square / total) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
@@ -479,11 +444,7 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
     return Moments(mean, spread)
 
 
-def _sums(
-    public: PublicRecords,
-    weights: np.ndarray | None,
-    term: Callable[[np.ndarray, Any], np.ndarray],
-) -> np.ndarray:
+def _sums(public: PublicRecords, weights, term: Callable) -> np.ndarray:
     """Return, for each column, the weighted sum of ``term(entries, columns)``."""
     every, first = np.arange(int(public.mask.sum())), 0
     total, of_zero = np.zeros(len(every)), term(np.zeros(len(every)), every)

@@ -19,7 +19,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import RECODED, class_shares, log_odds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
-from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
+from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan
 from skfdp.privacy.assumptions import LABEL, ORTHANT, SIGNED_OR_CENTRED
@@ -34,7 +34,7 @@ from skfdp.queries.linear import (
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan, of_weights
+from skfdp.solvers.method import Budget, Needs, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import (
     ESTIMATED,
@@ -53,23 +53,12 @@ from skfdp.solvers.target_scales import TargetScales
 class DescentStart:
     """The result of preparing a descent.
 
-    Attributes
-    ----------
-    moments : Moments or None
-        Moments of the public columns.
-    public_model : PublicModel, PublicRegression or None
-        The public model at which the descent starts.
-    has_model : bool
-        Whether the descent starts at a public or released model of the public columns.
-    offset : ndarray of shape (n_rows, n_outputs) or None
-        Margins of this starting model for the training rows.
-    fitted : ndarray of shape (n_rows, n_outputs) or None
-        Margins of the training rows at which `public_model.clipped_away` estimates the
-        bias of clipping.
-    coordinates : Coordinates or None
-        The centring and scaling of the rows, if every column is public.
-    rows : GridRows, SparseGridRows or None
-        The quantised rows, if every column is public.
+    `moments` are those of the public columns. `has_model` is whether the descent starts
+    at a model of the public columns: `public_model`, or a released one. `offset` are
+    its margins for the training rows, shape (n_rows, n_outputs). At the margins
+    `fitted`, `public_model.clipped_away` estimates the bias of clipping. If every
+    column is public, `coordinates` are the centring and scaling of the rows, and `rows`
+    the quantised rows.
     """
 
     moments: Moments | None = None
@@ -85,24 +74,16 @@ class DescentStart:
 class DescentPlan(Plan):
     """The plan of a descent.
 
-    Attributes
-    ----------
-    learning_rate : float
-        First step size. It multiplies the noisy sum of clipped gradients, divided by
-        ``q n clip_norm`` for n records and the sampling rate q.
-    norms : (float, float)
-        Typical norms of the public and of the private part of a row.
-    orthant : bool
-        Whether the signs of a contribution are public, so that the sensitivity is
-        ``sqrt(2) clip_norm``.
-    label_bound : float or None
-        Sensitivity to a replaced label, if every column is public. None: the
-        sensitivity to a replaced record is used.
-    centred : DescentPlan or None
-        The plan to use instead of this plan if the released mean is long enough to be
-        subtracted. After the subtraction signs are not public, so `centred` has a
-        smaller clip norm at the same sensitivity. None: the plan does not depend on the
-        mean.
+    The first step size, `learning_rate`, multiplies the noisy sum of clipped gradients,
+    divided by ``q n clip_norm`` for n records and the sampling rate q. `norms` are the
+    typical norms of the public and of the private part of a row. `orthant` is whether
+    the signs of a contribution are public, so that the sensitivity is ``sqrt(2)
+    clip_norm``. `label_bound` is the sensitivity to a replaced label, if every column
+    is public; None: that to a replaced record.
+
+    `centred` is the plan to use instead if the released mean is long enough to be
+    subtracted. After the subtraction signs are not public, so it has a smaller clip
+    norm at the same sensitivity. None: the plan does not depend on the mean.
     """
 
     learning_rate: float
@@ -158,16 +139,13 @@ def gradients(
     """
     public = records.public
     if rows is None:
-        target = records.target if at_random else None
-        mixed = public.mask.any()
-        if not pads and coordinates.longest is None:
-            if mixed:
-                rows = coordinates.of_codes(records.coded)
-            else:
-                rows = coordinates.of_integers(records.taken(), target)
+        target, cuts = (records.target if at_random else None), coordinates.longest
+        if not pads and cuts is None and public.mask.any():
+            rows = coordinates.of_codes(records.coded)
+        elif not pads and cuts is None:
+            rows = coordinates.of_integers(records.taken(), target)
         if rows is None:
-            finds = coordinates.longest is not None
-            table = records.floats if finds else records.mapped
+            table = records.mapped if cuts is None else records.floats
             rows = coordinates.grid(table, target)
         vars(records).pop("integers", None)  # frees the memory
     return LinearQuery(
@@ -199,15 +177,13 @@ def public_gradient(
     clipping. None: neither of them applies. `method` is the `Descent`, and `loss` that
     for the rescaled target. `fitted` is as for `public_model.clipped_away`.
     """
-    terms, public = [], records.public
+    terms, public, own = [], records.public, method.public_loss
     if method.padding is not None:
         sampler = mechanism.streams.public("batch")
         size = method.loop.public_batch_size
         terms.append(public_model.padded_gradient(query, sampler, size))
-    if method.public_loss is not None:
-        terms.append(
-            public_model.users_gradient(method.public_loss, public, coordinates)
-        )
+    if own is not None:
+        terms.append(public_model.users_gradient(own, public, coordinates))
     # The Poisson loss needs no correction, because the mean rate is released for it.
     is_cut = method.scales is not None and loss.name != "poisson"
     if is_cut and public.has_target:
@@ -469,24 +445,11 @@ class Descent:
     This is DP-SGD. With private centring it is DPSGD-F (Sun, Suresh and Menon 2023),
     and with a public loss Algorithm 1 of Mahloujifar et al. (2023).
 
-    Attributes
-    ----------
-    loss : Loss
-    loop : Loop
-        Its `batch_size` is a number of rows, or None for every row.
-    centring : Centring
-    penalty : float or None
-        Strength s of a penalty ``s / 2 |w|**2`` per record, for classifiers. None: no
-        penalty.
-    scales : TargetScales or None
-        Scale of the target and penalty of a regression. None for classifiers.
-    padding : {"zero", "gaussian"} or None
-        Values that replace private columns in a public loss. None: no such loss.
-    public_loss : callable or None
-        A user's public loss, which returns gradients in coef and intercept.
-    public_model : "auto", "linear", "boosting", classifier, regressor or None
-        The public model to start from.
-    n_jobs : int
+    Classifiers have the strength s of a `penalty` ``s / 2 |w|**2`` per record, and
+    regressions the `scales` of their target and penalty. `padding` names the values
+    that replace private columns in a public loss, "zero" or "gaussian". `public_loss`
+    is a user's public loss, which returns gradients in coef and intercept.
+    `public_model` is the model to start from, as in `FeatureDPLogisticRegression`.
     """
 
     loss: Loss
@@ -568,7 +531,6 @@ class Descent:
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
-        """Return the public model to start from, or None."""
         spec = self.public_model
         automatic = isinstance(spec, str) and spec == "auto"
         if spec is None or public.mask.all():
@@ -588,9 +550,7 @@ class Descent:
         with threadpool_limits(self.n_jobs, "openmp"):
             return resolve_public_model(spec, public)
 
-    def plan(
-        self, public: PublicRecords, prepared: DescentStart, budget: Budget
-    ) -> DescentPlan:
+    def plan(self, public, prepared, budget: Budget) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
         replaced = budget.mu / budget.relation.sensitivity(1.0)
         # Whether contributions have public signs if no mean is subtracted.
@@ -606,7 +566,7 @@ class Descent:
         # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
-        others = self._other_events(public, prepared, budget, mu, learns)
+        others = self._other_events(public, prepared.has_model, budget, mu, learns)
         enough = parameters.n_steps(mu * n, public.n_features)
         rate, n_steps = self.loop.schedule(n, enough)
         clip = self.loop.clip_norm
@@ -630,10 +590,8 @@ class Descent:
         if not self._is_penalised and self.loop.max_weight_norm is None:
             # Steps above the automatic size enlarge the weights, but not their error,
             # because the loss saturates.
-            steps = min(learning_rate, automatic) * self._decay(schedule)
-            noise = self._noise_in_gradients(schedule, public)
-            momentum = self.loop.momentum_of(n_steps)
-            warn_of_noise_left(Walk(steps, momentum, noise).outcome()[1])
+            walk = self.loop.walk(schedule, n, min(learning_rate, automatic))
+            warn_of_noise_left(walk.outcome()[1])
         bound = None
         if prepared.rows is not None:  # public rows: use the smaller sensitivity
             of_labels = label_bound(public, self.loss, prepared.rows, schedule)
@@ -665,17 +623,8 @@ class Descent:
             return dataclasses.replace(plan.with_signs, learning_rate=rate)
         return plan
 
-    def _other_events(
-        self,
-        public: PublicRecords,
-        prepared: DescentStart,
-        budget: Budget,
-        mu: float,
-        learns: bool,
-    ) -> tuple[Event, ...]:
-        """Return the events of the releases before and after the loop."""
+    def _other_events(self, public, has_model, budget, mu, learns) -> tuple[Event, ...]:
         target, rate, scale = (), None, None
-        has_model = prepared.has_model
         if self.scales is not None:
             target = self.scales.events(public, budget, mu, has_public_model=has_model)
             rate = self.scales.rate_event(public, budget, mu)
@@ -697,9 +646,7 @@ class Descent:
         penalty = self.penalty if self.scales is None else self.scales.alpha
         return penalty is not None
 
-    def _learning_rate(
-        self, public: PublicRecords, mu: float, schedule: PrivacyPlan, has_model: bool
-    ) -> float:
+    def _learning_rate(self, public, mu, schedule: PrivacyPlan, has_model) -> float:
         rate_of = functools.partial(
             parameters.learning_rate,
             n=public.n_records,
@@ -716,27 +663,8 @@ class Descent:
             rate = min(rate, rate_of(mu * postprocessing.quietness(blocks)))
         return rate
 
-    def _decay(self, schedule: PrivacyPlan) -> np.ndarray:
-        """Return each step size divided by the first step size."""
-        n = schedule.n_steps
-        return 1 - self.loop.learning_rate_decay * np.arange(n) / n
-
-    def _noise_in_gradients(
-        self, schedule: PrivacyPlan, public: PublicRecords
-    ) -> np.ndarray:
-        """Return the standard deviation of the noise in each step's gradient."""
-        clipped = schedule.sampling_rate * public.n_records * schedule.clip_norm
-        return self.loop.gradient_scale * schedule.noise_std / clipped
-
     # -- releases -----------------------------------------------------------------
-    def run(
-        self,
-        records: Records,
-        prepared: DescentStart,
-        plan: DescentPlan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> LinearFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the planned scales and means, and run the descent."""
         loss, target_map, offset = self.loss, None, prepared.offset
         if self.scales is not None:
@@ -771,6 +699,7 @@ class Descent:
             return dataclasses.replace(fit, log_odds=odds)
 
         rule = self._rule(public, plan, query, coordinates, target_map)
+        known = query, coordinates, mechanism
         theta, n_iter = descent(
             mechanism,
             query,
@@ -779,30 +708,27 @@ class Descent:
             average=self.loop.iterate,
             private_weight=self.loop.gradient_scale,
             public_gradient=public_gradient(
-                self, records, loss, prepared.fitted, query, coordinates, mechanism
+                self, records, loss, prepared.fitted, *known
             ),
             on_step=of_weights(on_step, found),
             start=start,
             path=steps,
         )
-        path = start, theta
-        made = rule, query, coordinates, n_iter, steps, target_map
-        theta, noise = self._taken(path, made, records, prepared, plan, mechanism)
+        made = start, theta, rule, query, coordinates, n_iter, steps, target_map
+        theta, noise = self._taken(made, records, prepared, plan, mechanism)
         return dataclasses.replace(found(theta, n_iter), noise=noise)
 
-    def _taken(
-        self, path, made, records, prepared, plan, mechanism
-    ) -> tuple[np.ndarray, CoefficientNoise]:
+    def _taken(self, made, records, prepared, plan, mechanism):
         """Shrink and scale the step of the descent; return the weights and their noise.
 
         The step is the result of the descent minus its start; see `postprocessing`.
         """
-        (start, theta), public = path, records.public
-        rule, query, coordinates, n_iter, steps, target_map = made
+        start, ended, rule, query, coordinates, n_iter, steps, target_map = made
+        theta, public = ended, records.public
         event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
         has_model, offset, measured = prepared.has_model, prepared.offset, 0.0
         blocks = postprocessing.target_blocks(public.mask, has_model)
-        walk = self._walk(public, plan)
+        walk = self.loop.walk(plan.schedule, public.n_records, plan.learning_rate)
         stds = walk.stds[:n_iter]
         answer = answer_of(rule, stds, self.loop.iterate, steps, public)
         if event is not None and self.scales is None:
@@ -853,7 +779,7 @@ class Descent:
                 theta = postprocessing.rescaled(
                     theta, query, blocks, walk, public.n_records, event, mechanism
                 )
-        counts, path = plan.event(CLASS_COUNTS), (*path, theta)
+        counts, path = plan.event(CLASS_COUNTS), (start, ended, theta)
         follows = has_model and prepared.public_model is None
         known = path, coordinates, public, counts, along, measured, follows
         return theta, noise_of(rule, stds, self.loop.iterate, answer, *known)
@@ -866,13 +792,10 @@ class Descent:
         if not 0 < n_private < public.n_features:
             return parameters.block_norms(has_model)
         columns = public.n_features - n_private, n_private
-        if self.scales is not None:
-            return parameters.block_norms(has_model, columns=columns)
+        s2n = s2n if self.scales is None else 0.0
         return parameters.block_norms(has_model, s2n, columns, public.n_classes)
 
-    def _coordinates(
-        self, records, prepared, plan, mechanism, target_map
-    ) -> Coordinates:
+    def _coordinates(self, records, prepared, plan, mechanism, target_map):
         if prepared.coordinates is not None:
             return prepared.coordinates
         public, bias = records.public, self.centring.bias
@@ -888,9 +811,7 @@ class Descent:
             records, prepared.moments, plan, plan.norms, mechanism, least, bias
         )
 
-    def _query(
-        self, records, loss, coordinates, prepared, plan: DescentPlan, mechanism
-    ) -> LinearQuery:
+    def _query(self, records, loss, coordinates, prepared, plan, mechanism):
         public = records.public
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
@@ -911,10 +832,7 @@ class Descent:
         )
         return records.query(recipe, offset=prepared.offset, rows=prepared.rows)
 
-    def _rule(
-        self, public, plan: DescentPlan, query, coordinates, target_map
-    ) -> HeavyBall:
-        """Return the update rule for released gradients, including the penalty."""
+    def _rule(self, public, plan, query, coordinates, target_map) -> HeavyBall:
         loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
         momentum = loop.momentum_of(n_steps)
         strength, curvature = self.penalty, None
@@ -927,23 +845,11 @@ class Descent:
                 rate = parameters.learning_rate_of_penalised(
                     rate, n_steps, momentum=momentum, curvature=curvature
                 )
-        return HeavyBall(
-            rate,
-            momentum,
-            n_steps,
-            loop.max_weight_norm,
-            loop.learning_rate_decay,
-            curvature,
-        )
+        limits = loop.max_weight_norm, loop.learning_rate_decay
+        return HeavyBall(rate, momentum, n_steps, *limits, curvature)
 
     @property
     def _is_shrunk(self) -> bool:
         """Whether to shrink the weights to reduce their noise; for regressions only."""
         free = not self._is_penalised and self.loop.max_weight_norm is None
         return self.scales is not None and free and self.loop.iterate == "last"
-
-    def _walk(self, public: PublicRecords, plan: DescentPlan) -> Walk:
-        """Return the step sizes, the momentum, and the noise in each gradient."""
-        rates = plan.learning_rate * self._decay(plan.schedule)
-        momentum = self.loop.momentum_of(len(rates))
-        return Walk(rates, momentum, self._noise_in_gradients(plan.schedule, public))

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import PublicRecords
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.release import Mechanism
-from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
-from skfdp.solvers.label_statistic import LabelStatistic, PublicGeometry
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan
+from skfdp.solvers.descent import Descent, DescentPlan
+from skfdp.solvers.label_statistic import LabelStatistic
+from skfdp.solvers.method import Budget, Needs, Plan, of_model
 from skfdp.solvers.parameters import gap_of
 from skfdp.solvers.postprocessing import LinearFit
 
@@ -54,10 +52,6 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     return share if share >= LEAST else 0.0
 
 
-#: The results of `prepare` of the model of the public columns and of the descent.
-Prepared = tuple[PublicGeometry, DescentStart | None]
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FirstModelPlan(Plan):
     """The plans of the model of the public columns and of the descent.
@@ -73,12 +67,8 @@ class FirstModelPlan(Plan):
 class FirstModel:
     """A released model of the public columns, and a descent that starts at it.
 
-    Attributes
-    ----------
-    first : LabelStatistic
-        The method for a table with public columns alone and a private target.
-    after : Descent or None
-        The descent, without a public model. None: the first model is the result.
+    `first` is the method for a table with public columns alone and a private target.
+    `after` is the descent, without a public model. None: the first model is the result.
 
     Notes
     -----
@@ -120,7 +110,7 @@ class FirstModel:
         signal *= 2 / public.n_classes  # more classes have fewer records each
         return share_of_descent(public.n_private, n_public, signal)
 
-    def prepare(self, public: PublicRecords, budget: Budget) -> Prepared:
+    def prepare(self, public: PublicRecords, budget: Budget) -> tuple:
         """Prepare the first model and the descent from public data."""
         share = self._share(public, budget)
         first = self.first.prepare(public.of_public(), budget.share(1 - share))
@@ -137,9 +127,7 @@ class FirstModel:
         after = dataclasses.replace(self.after.prepare(public, budget), has_model=True)
         return first, after
 
-    def plan(
-        self, public: PublicRecords, prepared: Prepared, budget: Budget
-    ) -> FirstModelPlan:
+    def plan(self, public, prepared, budget: Budget) -> FirstModelPlan:
         """Plan the first model with its share of the budget, then the descent.
 
         The descent gets the remaining budget.
@@ -170,14 +158,7 @@ class FirstModel:
             after=after,
         )
 
-    def run(
-        self,
-        records: Records,
-        prepared: Prepared,
-        plan: FirstModelPlan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> LinearFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the first model, and start the descent at its margins."""
         # The sum of two models has no unpenalised estimate.
         first = dataclasses.replace(self.first, estimates=False).run(
@@ -195,9 +176,6 @@ class FirstModel:
             for rows in own.blocks()
         ]
         start = dataclasses.replace(prepared[1], offset=np.concatenate(margins))
-
-        def watched(step: int, model: Callable[[], LinearFit]) -> bool:
-            return on_step(step, lambda: model().beside(whole))
-
-        asked = records, start, plan.after, mechanism, on_step and watched
-        return self.after.run(*asked).beside(whole)
+        watched = of_model(on_step, lambda model: model.beside(whole))
+        fit = self.after.run(records, start, plan.after, mechanism, watched)
+        return fit.beside(whole)

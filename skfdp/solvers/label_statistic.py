@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import log_odds
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
-from skfdp.mechanisms.release import Mechanism
 from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import descent, parameters
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, Plan
 from skfdp.solvers.postprocessing import (
     FIRST_ORDER,
     MOST_ENTRIES,
@@ -266,7 +266,6 @@ class Prior:
         return theta, steps, tried
 
     def _null(self, objective: Objective, statistic: np.ndarray) -> np.ndarray:
-        """Return theta of the null model, which has only the constant column."""
         theta, constant = np.zeros(statistic.shape), ~self.varying
         if constant.any():
             rows, penalty = objective.rows[:, constant], np.zeros((1, 1))
@@ -277,9 +276,7 @@ class Prior:
             theta[:, constant], _ = alone.minimise(statistic[:, constant], None, 100)
         return theta
 
-    def _scale(
-        self, statistic: np.ndarray, first: np.ndarray, chance: np.ndarray
-    ) -> np.ndarray:
+    def _scale(self, statistic, first, chance) -> np.ndarray:
         """Return the scale t of the prior for each column; see `Prior`.
 
         `statistic` is S / n minus its expectation under the null model. `first` and
@@ -383,9 +380,7 @@ def noise_of(
     )
 
 
-def _of_diagonal(
-    objective: Objective, theta: np.ndarray, noise_std: float
-) -> np.ndarray:
+def _of_diagonal(objective: Objective, theta, noise_std: float) -> np.ndarray:
     """Return the variances of many weights, as if their errors were independent.
 
     The columns are principal directions, so that the curvature is nearly diagonal.
@@ -396,9 +391,9 @@ def _of_diagonal(
     rows = objective.rows[::every] / weight[:, None]
     margins = rows @ theta.T.astype(rows.dtype)
     if n_outputs == 1:
-        spread = (0.25 - np.tanh(margins / 2) ** 2 / 4).T
+        spread = label_variances(margins)[None]
     else:
-        share = _shares(margins)
+        share = softmax(margins, axis=1)
         spread = (share * (1 - share)).T
     n_looked_at = objective.n * len(rows) / len(objective.rows)
     hessian = (spread * weight) @ rows**2 / n_looked_at
@@ -407,12 +402,6 @@ def _of_diagonal(
         hessian[:, -1] += objective.barrier.bend(theta[:, -1])
     free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
     return free * noise_std**2 / np.maximum(hessian, 1e-300) ** 2
-
-
-def _shares(margins: np.ndarray) -> np.ndarray:
-    """Return the class probabilities of margins of several classes (softmax)."""
-    share = np.exp(margins - margins.max(axis=1, keepdims=True))
-    return share / share.sum(axis=1, keepdims=True)
 
 
 class Curvature:
@@ -461,8 +450,8 @@ class Curvature:
             return (self.rows * (spread * weight)[:, None]).T @ self.rows
 
         if n == 1:
-            return product(0.25 - np.tanh(margins[:, 0] / 2) ** 2 / 4)
-        share, found = _shares(margins), np.zeros((n, p, n, p))
+            return product(label_variances(margins))
+        share, found = softmax(margins, axis=1), np.zeros((n, p, n, p))
         for k in range(n):
             for m in range(k, n):
                 one = product(share[:, k] * ((k == m) - share[:, m]))
@@ -470,13 +459,7 @@ class Curvature:
         return found.reshape(n * p, n * p)
 
 
-def _unpenalised(
-    objective: Objective,
-    curvature: Curvature,
-    statistic: np.ndarray,
-    theta: np.ndarray,
-    noise_std: float,
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _unpenalised(objective, curvature, statistic, theta, noise_std: float):
     """Return the unpenalised weights and their covariance, or None if unreliable.
 
     Newton's method starts at the penalised weights. The result is None if the Hessian
@@ -507,9 +490,8 @@ def _unpenalised(
     return None
 
 
-def _inverse(matrix: np.ndarray) -> np.ndarray:
-    # Without a penalty the matrix is singular along directions in which no row varies.
-    return np.linalg.pinv(matrix, hermitian=True)
+# Without a penalty a matrix is singular along directions in which no row varies.
+_inverse = functools.partial(np.linalg.pinv, hermitian=True)
 
 
 def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -571,8 +553,8 @@ class LabelStatistic:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> PublicGeometry:
         """Compute the basis of the statistic from public rows, without any label."""
-        n_labels = public.n_classes if budget.relation.replaces else public.n_outputs
         centred = not budget.relation.replaces
+        n_labels = public.n_outputs if centred else public.n_classes
         query = LabelSum.planned(public.n_outputs, LONGEST_ROW, centred)
         std = public.reach * query.sensitivity(budget.relation) / budget.mu
         noise = std / public.row_shares.sum() / math.sqrt(_curvature(public.n_classes))
@@ -582,9 +564,7 @@ class LabelStatistic:
         rows = found.grid(public.mapped, public.shares)
         return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
 
-    def plan(
-        self, public: PublicRecords, prepared: PublicGeometry, budget: Budget
-    ) -> Plan:
+    def plan(self, public, prepared, budget: Budget) -> Plan:
         """Calibrate the noise of the only release."""
         one_hot = budget.relation.replaces
         query = LabelSum.planned(prepared.n_labels, prepared.rows.bound, not one_hot)
@@ -597,14 +577,7 @@ class LabelStatistic:
             counts_labels=one_hot and prepared.whitening.bias is not None,
         )
 
-    def run(
-        self,
-        records: Records,
-        prepared: PublicGeometry,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> LinearFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the statistic once, then optimise as post-processing."""
         public, rows, relation = records.public, prepared.rows, plan.events[0].relation
         recipe = functools.partial(
@@ -655,19 +628,16 @@ class LabelStatistic:
         else:
             theta, n_iter = objective.minimise(statistic / n, None, self.max_iter)
         warn_of_divergence(theta)
-        coef, intercept = found.fold(theta, public.input_scaler)
-        noise = noise_of(
-            objective,
-            statistic / n,
-            theta,
-            noise_std,
-            functools.partial(found.fold, input_scaler=public.input_scaler),
+        fold = functools.partial(found.fold, input_scaler=public.input_scaler)
+
+        def is_complete() -> bool:
             # Sampling errors assume independent labels, which the rows of a person
             # need not have.
-            lambda: (
-                self.estimates and not public.has_persons and found.spans(public.mapped)
-            ),
-        )
+            own = self.estimates and not public.has_persons
+            return own and found.spans(public.mapped)
+
+        known = objective, statistic / n, theta, noise_std
+        (coef, intercept), noise = fold(theta), noise_of(*known, fold, is_complete)
         odds = log_odds(objective.class_shares(theta, shares))
         return LinearFit(coef, intercept, n_iter, noise=noise, log_odds=odds)
 

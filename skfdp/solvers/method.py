@@ -40,6 +40,13 @@ def of_weights(
     return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
 
 
+def of_model(on_step: OnStep, change: Callable[[Any], Any]) -> OnStep:
+    """Convert `on_step` to a callback that gets models before this change."""
+    if on_step is None:
+        return None
+    return lambda step, model: on_step(step, lambda: change(model()))
+
+
 #: Parameters that act before or beside any method: the declaration of the table, the
 #: budget, the charge, the noise, and where and how fast it is computed.
 BESIDE = frozenset(
@@ -52,16 +59,11 @@ BESIDE = frozenset(
 class Needs(NamedTuple):
     """What a method needs of a table, and the parameters that it honours.
 
-    Attributes
-    ----------
-    name : str
-        The method in messages.
-    honours : mapping
-        By the name of a parameter, the texts of what it needs: facts of the table such
-        as `DENSE`, or anything else that this fit lacks. May be a function that returns
-        the texts. An entry such as ``"public_model=None"`` is for this value alone.
-    table : tuple of str
-        What the method needs of every table; by default a plain one.
+    `name` is the method in messages. `honours` has, by the name of a parameter, the
+    texts of what it needs, or a function that returns them: facts of the table such as
+    `DENSE`, or anything else that this fit lacks. An entry such as
+    ``"public_model=None"`` is for this value alone. `table` is what the method needs of
+    every table; by default a plain one.
     """
 
     PRIVATE_COLUMNS, PUBLIC_COLUMNS = "private columns", "public columns"
@@ -117,26 +119,17 @@ class Needs(NamedTuple):
 class Budget:
     """The budget of a fit, and the fields that all of its events share.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-    relation : Relation
-    facts : mapping
-        Fields that are equal in all events of the fit, such as the relation and the
-        names of the public columns.
-    before : tuple of Event, default=()
-        Events of an earlier method of the same fit, on full batches. They count towards
-        epsilon in every calibration.
-    reach : float, default=1.0
-        Sensitivity factor: a privacy unit changes a sum at most this many times as much
-        as one record; see `Units.reach`. Methods plan for records. `event` and
-        `calibrate` multiply by this factor.
+    A privacy unit changes a sum at most `reach` times as much as one record; see
+    `Units.reach`. Methods plan for records; `event` and `calibrate` multiply by it.
     """
 
     epsilon: float
     delta: float
     relation: Relation
+    #: Fields of all events, such as the relation and the names of the public columns.
     facts: Mapping[str, Any]
+    #: Events of an earlier method of the same fit, on full batches. They count towards
+    #: epsilon in every calibration.
     before: tuple[Event, ...] = ()
     reach: float = 1.0
 
@@ -236,30 +229,17 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The plan of a method; methods add their own fields in a subclass.
+    """The plan of a method; methods add their own fields in a subclass."""
 
-    Attributes
-    ----------
-    events : tuple of Event
-        All planned releases, which are charged before any of them.
-    schedule : PrivacyPlan or None
-        The schedule of the last event; the earlier events are its `other_events`. None
-        without events.
-    assumptions : tuple of Assumption
-        Assumptions of the guarantee.
-    n_steps : int or None
-        Number of steps of the training loop, for callbacks; None without a loop.
-    counts_labels : bool
-        Whether a release reveals how many records have no declared label.
-    expected_gap : tuple of float or None
-        Predictive power that the noise is expected to cost; see `FitPlan`.
-    """
-
+    #: All planned releases, which are charged before any of them.
     events: tuple[Event, ...]
+    #: The schedule of the last event; the earlier events are its `other_events`.
     schedule: PrivacyPlan | None = None
-    assumptions: tuple[Assumption, ...] = ()
-    n_steps: int | None = None
+    assumptions: tuple[Assumption, ...] = ()  # of the guarantee
+    n_steps: int | None = None  # of the training loop, for callbacks
+    #: Whether a release reveals how many records have no declared label.
     counts_labels: bool = False
+    #: Predictive power that the noise is expected to cost; see `FitPlan`.
     expected_gap: tuple[float, float, float] | None = None
 
     def event(self, label: str) -> Event | None:
@@ -269,7 +249,10 @@ class Plan:
 
 
 class Method(Protocol):
-    """Interface of a fitting method; an implementation is a frozen object."""
+    """Interface of a fitting method; an implementation is a frozen object.
+
+    Arguments of `plan` and `run` without a type in an implementation have these.
+    """
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs of the method; a fit refuses what they do not allow."""

@@ -18,7 +18,7 @@ from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler, cut_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.descent import HeavyBall, Walk, descent, warn_of_noise_left
+from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, PrivacyPlan
 from skfdp.privacy.checks import shown
@@ -28,7 +28,7 @@ from skfdp.queries.statistics import ClassSum
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan, of_weights
+from skfdp.solvers.method import Budget, Needs, Plan, of_weights
 from skfdp.solvers.parameters import Loop
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
@@ -53,26 +53,6 @@ class Network(NamedTuple):
     def margins(self, rows: np.ndarray) -> np.ndarray:
         """Return the margins, shape (n_rows, n_outputs)."""
         return self.hidden(rows) @ self.coefs[-1] + self.intercepts[-1]
-
-    def to_theta(self, input_bias: float) -> np.ndarray:
-        """Return all weights as one vector.
-
-        `input_bias` is the constant input of the first layer.
-        """
-        biases = [input_bias] + [1.0] * (len(self.coefs) - 1)
-        layers = zip(self.coefs, self.intercepts, biases, strict=True)
-        return np.concatenate(
-            [np.column_stack([w.T, b / bias]).ravel() for w, b, bias in layers]
-        )
-
-    @classmethod
-    def from_matrices(cls, matrices, input_bias: float) -> Network:
-        """Build a network from matrices whose last column has the intercepts."""
-        biases = [input_bias] + [1.0] * (len(matrices) - 1)
-        return cls(
-            [matrix[:, :-1].T.copy() for matrix in matrices],
-            [m[:, -1] * bias for m, bias in zip(matrices, biases, strict=True)],
-        )
 
     @classmethod
     def passing_on(cls, coef, intercept, hidden, generator) -> Network:
@@ -156,22 +136,29 @@ def trained(
     )
 
 
-def shrunk_class_means(
-    sums: np.ndarray, counts: np.ndarray, noise_std: float
-) -> tuple[np.ndarray, float]:
-    """Return class means from noisy sums, shrunk toward the grand mean.
+def class_means(
+    records: Records, event: Event, mechanism: Mechanism
+) -> np.ndarray | None:
+    """Release the class sums once; return class means of the private columns.
 
-    Columns are scaled to [0, 1], and class counts are public. The second result is the
-    share of the differences between classes that remains after the shrinkage. It is 0
-    for pure noise.
+    Every private column has bounds, and class counts are public. The means are shrunk
+    toward the grand mean. None: nearly nothing of the differences between classes
+    remains after the shrinkage.
     """
+    public, bound = records.public, private_bound(records.public)
+    known = records.target, public.n_classes, public.private_bounded
+    query = ClassSum(cut_rows(records.integers, bound), *known)
+    sums = mechanism.release(event.label, query) * bound
+    noise_std = event.noise_std[0] * bound
+    counts = np.bincount(records.target, minlength=public.n_classes)
     grand = sums.sum(axis=0) / max(counts.sum(), 1)
     sizes = np.maximum(counts, 1)[:, None]
     means, noise = sums / sizes, (noise_std / sizes) ** 2
     spread = np.maximum(((means - grand) ** 2).mean(axis=1, keepdims=True) - noise, 0.0)
     keep = spread / np.maximum(spread + noise, 1e-300)
-    kept = float((keep[:, 0] * counts).sum() / max(counts.sum(), 1))
-    return np.clip(grand + keep * (means - grand), 1e-3, 1.0), kept
+    if (keep[:, 0] * counts).sum() / max(counts.sum(), 1) <= parameters.LEAST_KEPT:
+        return None
+    return np.clip(grand + keep * (means - grand), 1e-3, 1.0)
 
 
 def synthetic_rows(
@@ -268,32 +255,16 @@ class NetworkPlan(Plan):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkDescent:
-    """A network: a pretrained start, then a loop of noisy gradients.
+    """A network: a pretrained start, then a loop of noisy gradients."""
 
-    Attributes
-    ----------
-    widths : tuple of int
-        Widths of all layers, starting with the input, without constants.
-    loop : Loop
-    asks_for_loop : bool
-        Whether the user set `solver` or `trained_layers`, and so requests a loop.
-    maps_rows : bool
-        Whether the user set the scaling of rows. A start at a linear model is then
-        refused.
-    pretraining, pretraining_share : str or None, float or "auto"
-        `start` and `budget_share` of `Pretraining`.
-    trained_layers, public_loss, n_jobs
-        As for `FeatureDPMLPClassifier`.
-    padding_scale, backend, device, dtype
-        As for `FeatureDPSGD`, and for `NumpyBackend` or `TorchBackend`.
-    """
-
-    widths: tuple[int, ...]
+    widths: tuple[int, ...]  # of all layers, input first, without constants
     loop: Loop
+    #: Whether the user set `solver` or `trained_layers`, and so requests a loop.
     asks_for_loop: bool
+    #: Whether the user set the scaling of rows, which a linear model does not allow.
     maps_rows: bool
-    pretraining: str | None
-    pretraining_share: float | str
+    pretraining: str | None  # `start` of `Pretraining`
+    pretraining_share: float | str  # its `budget_share`
     trained_layers: str
     public_loss: str | None
     padding_scale: float
@@ -416,9 +387,7 @@ class NetworkDescent:
         able = self.hidden and pretraining is not None and self.public_loss is None
         return "last" if asked and able else "all"
 
-    def plan(
-        self, public: PublicRecords, prepared: NetworkStart, budget: Budget
-    ) -> NetworkPlan:
+    def plan(self, public, prepared, budget: Budget) -> NetworkPlan:
         """Resolve every "auto" and calibrate the noise."""
         input_scaler, share = public.input_scaler, prepared.share
         linear, events, schedule, rate = None, (), None, 0.0
@@ -459,7 +428,6 @@ class NetworkDescent:
         )
 
     def _linear_budget(self, budget: Budget, share: float) -> Budget:
-        """Return the budget of the linear model."""
         found = budget.share(share)
         if found.epsilon <= 0:
             raise ValueError(
@@ -470,9 +438,7 @@ class NetworkDescent:
         return found
 
     @staticmethod
-    def _plan_of_sums(
-        public: PublicRecords, budget: Budget, share: float
-    ) -> PrivacyPlan:
+    def _plan_of_sums(public, budget: Budget, share: float) -> PrivacyPlan:
         """Return the plan of the class sums, for rows scaled to norm 1."""
         query = ClassSum.planned(nonnegative=public.private_bounded)
         std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
@@ -494,9 +460,7 @@ class NetworkDescent:
             n, *steps, None if last else parameters.network_batch(n)
         )
 
-    def _plan_of_loop(
-        self, public: PublicRecords, start: NetworkStart, others: tuple, budget: Budget
-    ) -> PrivacyPlan:
+    def _plan_of_loop(self, public, start, others, budget: Budget) -> PrivacyPlan:
         n, clip = public.n_records, self.loop.clip_norm
         last = start.trained_layers == "last"
         if clip == "auto":
@@ -520,9 +484,7 @@ class NetworkDescent:
             other_events=others,
         )
 
-    def _learning_rate(
-        self, public: PublicRecords, layers: str, schedule: PrivacyPlan, learnt: bool
-    ) -> float:
+    def _learning_rate(self, public, layers, schedule: PrivacyPlan, learnt) -> float:
         if self.loop.learning_rate != "auto":
             return self.loop.learning_rate
         n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
@@ -540,16 +502,14 @@ class NetworkDescent:
             first, schedule.sampling_rate * n, n_steps, momentum, left
         )
 
-    def _warn(
-        self, public: PublicRecords, schedule: PrivacyPlan, rate: float, informed: bool
-    ) -> None:
+    def _warn(self, public, schedule: PrivacyPlan, rate: float, informed: bool) -> None:
         """Warn if noise or random initial weights outweigh the signal.
 
         `informed` is whether weights were pretrained or the target is public.
         """
-        n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
-        pace = (1 - self.loop.learning_rate_decay / 2) / (1 - momentum)
-        index = parameters.network_index(rate * n_steps * pace, self.widths)
+        n, pace = public.n_records, schedule.n_steps / (1 - self.loop.momentum)
+        pace *= 1 - self.loop.learning_rate_decay / 2
+        index = parameters.network_index(rate * pace, self.widths)
         if not informed and index < 2:
             warn_caller(
                 f"the budget is small for a network of hidden layers {self.hidden} "
@@ -561,20 +521,10 @@ class NetworkDescent:
             )
         if self.loop.max_weight_norm is not None:  # the projection limits the noise
             return
-        decay = self.loop.learning_rate_decay * (np.arange(n_steps) / n_steps)
-        expected = schedule.sampling_rate * n * schedule.clip_norm
-        noise = self.loop.gradient_scale * schedule.noise_std / expected
-        warn_of_noise_left(Walk(rate * (1 - decay), momentum, noise).outcome()[1])
+        warn_of_noise_left(self.loop.walk(schedule, n, rate).outcome()[1])
 
     # -- releases -----------------------------------------------------------------
-    def run(
-        self,
-        records: Records,
-        prepared: NetworkStart,
-        plan: NetworkPlan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> NetworkFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> NetworkFit:
         """Make the releases of the start, then run the training loop."""
         linear, input_scaler = None, plan.input_scaler
         if plan.linear is not None:  # released through a separate mechanism
@@ -598,10 +548,9 @@ class NetworkDescent:
             linear = coef * own.span, linear[1] + coef @ own.low
         event, means = plan.event("class sums"), None
         if event is not None:
-            means = self._class_means(records, event, mechanism)
-        query, theta, read = self._loop(
-            records, prepared, means, linear, plan.schedule.clip_norm, mechanism
-        )
+            means = class_means(records, event, mechanism)
+        known = means, linear, plan.schedule.clip_norm, mechanism
+        query, theta, read = self._loop(records, prepared, *known)
 
         def found(theta: np.ndarray, n_iter: int) -> NetworkFit:
             (first, *coefs), (constant, *intercepts) = read(theta)
@@ -616,58 +565,22 @@ class NetworkDescent:
         loop, gradient = self.loop, None
         if query.padded is not None:
             generator = mechanism.streams.public("batch")
-            gradient = padded_gradient(query, generator, self.loop.public_batch_size)
+            gradient = padded_gradient(query, generator, loop.public_batch_size)
+        limits = loop.max_weight_norm, loop.learning_rate_decay
         theta, n_iter = descent(
             mechanism,
             query,
-            HeavyBall(
-                plan.learning_rate,
-                loop.momentum,
-                plan.n_steps,
-                loop.max_weight_norm,
-                self.loop.learning_rate_decay,
-            ),
+            HeavyBall(plan.learning_rate, loop.momentum, plan.n_steps, *limits),
             n_records=records.public.n_records,
             average=loop.iterate,
-            private_weight=self.loop.gradient_scale,
+            private_weight=loop.gradient_scale,
             public_gradient=gradient,
             on_step=of_weights(on_step, found),
             start=theta,
         )
         return found(theta, n_iter)
 
-    @staticmethod
-    def _class_means(
-        records: Records, event: Event, mechanism: Mechanism
-    ) -> np.ndarray | None:
-        """Release the class sums once; return class means of the private columns.
-
-        Every private column has bounds. Return None if the released sums do not exceed
-        their noise.
-        """
-        public = records.public
-        bound = private_bound(public)
-        sums = ClassSum(
-            cut_rows(records.integers, bound),
-            records.target,
-            public.n_classes,
-            public.private_bounded,
-        )
-        total = mechanism.release(event.label, sums)
-        counts = np.bincount(records.target, minlength=public.n_classes)
-        noise_std = event.noise_std[0] * bound
-        means, kept = shrunk_class_means(total * bound, counts, noise_std)
-        return means if kept > parameters.LEAST_KEPT else None
-
-    def _loop(
-        self,
-        records: Records,
-        prepared: NetworkStart,
-        means: np.ndarray | None,
-        linear: tuple[np.ndarray, np.ndarray] | None,
-        clip_norm: float,
-        mechanism: Mechanism,
-    ) -> tuple[MLPQuery | LinearQuery, np.ndarray, Callable[[np.ndarray], Network]]:
+    def _loop(self, records, prepared, means, linear, clip_norm, mechanism):
         """Pretrain on public and released data, and build the query of the loop.
 
         `means` are released means of the private columns given the class. `linear` is
@@ -699,25 +612,23 @@ class NetworkDescent:
         coordinates = Coordinates.centred(
             public.input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
-        input_bias = coordinates.bias * bound
+        biases = [coordinates.bias * bound, *[1.0] * (len(network.coefs) - 1)]
         query = self._query(records, coordinates, means, clip_norm, mechanism)
-        theta = network.to_theta(input_bias)
+        layers = zip(*network, biases, strict=True)
+        parts = [np.column_stack([w.T, b / one]).ravel() for w, b, one in layers]
+        theta = np.concatenate(parts)
         if prepared.trained_layers == "last":
             return _last_layer(query, theta, network, draw())
-        return (
-            query,
-            theta,
-            lambda theta: Network.from_matrices(query.split(theta), input_bias),
-        )
 
-    def _query(
-        self,
-        records: Records,
-        coordinates: Coordinates,
-        means: np.ndarray | None,
-        clip_norm: float,
-        mechanism: Mechanism,
-    ) -> MLPQuery:
+        def read(theta: np.ndarray) -> Network:
+            matrices = query.split(theta)
+            each = zip(matrices, biases, strict=True)
+            intercepts = [matrix[:, -1] * one for matrix, one in each]
+            return Network([m[:, :-1].T.copy() for m in matrices], intercepts)
+
+        return query, theta, read
+
+    def _query(self, records, coordinates, means, clip_norm, mechanism) -> MLPQuery:
         public, widths = records.public, self.widths
         bound = public.input_scaler.feature_bound
         bits = precision(self.dtype, max(widths) + 1)

@@ -12,7 +12,6 @@ typical norm of 1.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import itertools
@@ -25,9 +24,11 @@ from joblib import cpu_count, effective_n_jobs
 
 from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.mechanisms.descent import Walk
+from skfdp.privacy import PrivacyPlan
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import AddOrRemoveOne, PrivacyWarning, Relation, delta_text
-from skfdp.solvers import Choice
+from skfdp.solvers import Choice, FeatureDPSGD
 from skfdp.solvers.method import Needs
 
 #: Value of the constant feature that carries the intercept.
@@ -411,34 +412,18 @@ ASSUMPTIONS = (
 MOST_EPSILON = 10.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Loop:
+class Loop(FeatureDPSGD):
     """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
 
-    `batch_size` is the expected size of a private batch; None: every row. The estimator
-    resolves "auto", except for the momentum, which `momentum_of` resolves.
-    `padding_scale`, `gradient_scale` and `public_batch_size` belong to `FeatureDPSGD`.
+    The estimator resolves "auto", except for the momentum, which `momentum_of`
+    resolves. Parameters that the object does not have keep the defaults.
     """
-
-    clip_norm: float | str = "auto"
-    max_iter: int | str = "auto"
-    batch_size: int | str | None = None
-    learning_rate: float | str = "auto"
-    learning_rate_decay: float = 1.0
-    momentum: float | str = "auto"
-    iterate: str = "last"
-    noise_decay: float = 0.75
-    max_weight_norm: float | None = None
-    padding_scale: float = 1.0
-    gradient_scale: float = 1.0
-    public_batch_size: int | None = None
 
     @classmethod
     def of(cls, solver: Choice) -> Loop:
         """Return the loop parameters of an object of `skfdp.solvers`."""
-        given = solver.get_params(deep=False)
-        names = cls.__dataclass_fields__.keys() & given.keys()
-        return cls(**{name: given[name] for name in names})
+        names = vars(solver).keys() & vars(cls()).keys()
+        return cls(**{name: getattr(solver, name) for name in names})
 
     def honours(self, rate: float, padding: Any) -> dict[str, tuple[str, ...]]:
         """Return what the parameters of the loop need; see `method.Needs`.
@@ -465,6 +450,14 @@ class Loop:
         if self.momentum != "auto":
             return self.momentum
         return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
+
+    def walk(self, schedule: PrivacyPlan, n_records: int, rate: float) -> Walk:
+        """Return step sizes that start at `rate`, and the noise in each gradient."""
+        n_steps = schedule.n_steps
+        decay = 1 - self.learning_rate_decay * np.arange(n_steps) / n_steps
+        clipped = schedule.sampling_rate * n_records * schedule.clip_norm
+        noise = self.gradient_scale * schedule.noise_std / clipped
+        return Walk(rate * decay, self.momentum_of(n_steps), noise)
 
     def schedule(
         self,

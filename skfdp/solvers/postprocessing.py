@@ -225,7 +225,10 @@ def event(
 
 
 def product(one: np.ndarray, other: np.ndarray, blocks: list[Block]) -> float:
-    """Return the expected product of the margins of two steps, summed over outputs."""
+    """Return the expected product of the margins of two steps, summed over outputs.
+
+    Columns of a block are treated as independent and equal.
+    """
     total = 0.0
     for block in blocks:
         parts = one[:, block.columns], other[:, block.columns]
@@ -321,13 +324,7 @@ def temperature(
     return float(means[0]), math.sqrt(max(left, 0.0) * share), share
 
 
-def _given_slopes(
-    log: np.ndarray,
-    best: np.ndarray,
-    curvature: np.ndarray,
-    slopes: np.ndarray,
-    noise_std: float,
-) -> np.ndarray:
+def _given_slopes(log, best, curvature, slopes, noise_std: float) -> np.ndarray:
     """Return the unnormalised posterior of the best factor and the curvature.
 
     `log` is the logarithm of their prior. Arrays have one row for each factor `best`
@@ -364,12 +361,10 @@ def scaled(
     `blocks` and `walk` describe the descent. `event` is that of the released slopes.
     `fitted` is as for `expected`. `mean_left` is the squared norm of the mean of rows.
     """
-    margins, shares, usual = (
-        # An intercept or zero, the same for every record.
-        (start[None, :, -1] * (bias or 0.0), None, _USUAL_FACTOR)
-        if offset is None
-        else (offset, public.shares, _USUAL_AFTER[public.has_target])
-    )
+    margins, shares, usual = offset, public.shares, _USUAL_AFTER[public.has_target]
+    if offset is None:  # an intercept or zero, the same for every record
+        margins, shares = start[None, :, -1] * (bias or 0.0), None
+        usual = _USUAL_FACTOR
     variance = max(float(np.average(label_variances(margins), weights=shares)), 1e-9)
     clip, raw = query.clip_norm, theta - start
     step, n_fitted = expected(raw, blocks, walk, variance, clip, fitted)
@@ -386,16 +381,10 @@ def scaled(
         step[:, -1] -= np.nan_to_num(moved, posinf=0, neginf=0)  # diverging steps
     # The norm to which the margins of the step are clipped for each row.
     reach = REACH * math.sqrt(product(step, step, blocks)) or 1.0
-    recipe = functools.partial(
-        TemperatureSum,
-        n_classes=public.n_classes,
-        start=start,
-        step=step,
-        points=POINTS,
-        reach=reach,
-    )
-    overfit = n_fitted * REACH / reach
-    slopes = mechanism.release(LABEL, derived(query, recipe)) + overfit
+    settings = {"start": start, "step": step, "points": POINTS, "reach": reach}
+    recipe = functools.partial(TemperatureSum, n_classes=public.n_classes, **settings)
+    slopes = mechanism.release(LABEL, derived(query, recipe))
+    slopes = slopes + n_fitted * REACH / reach
     known = float(event.noise_std[0]), public.n_records, reach, variance, usual
     factor, std, share = temperature(slopes, *known)
     return start + factor * step, std * step, share
@@ -429,15 +418,12 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
     """Return the blocks of a regression; `public` is the mask of public columns."""
     if public.all() or not public.any():
         return [Block(np.arange(len(public)), 1.0, SHARE)]
-    columns = int(public.sum()), int((~public).sum())
-    norms = parameters.block_norms(has_public_model, columns=columns)
-    ours, theirs = SHARE, SHARE
-    if has_public_model:
-        ours, theirs = PUBLIC_SHARE, PRIVATE_SHARE
-    return [
-        Block(np.flatnonzero(public), norms[0] ** 2, ours),
-        Block(np.flatnonzero(~public), norms[1] ** 2, theirs),
-    ]
+    columns = np.flatnonzero(public), np.flatnonzero(~public)
+    sizes = len(columns[0]), len(columns[1])
+    norms = parameters.block_norms(has_public_model, columns=sizes)
+    priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
+    each = zip(columns, norms, priors, strict=True)
+    return [Block(own, norm**2, prior) for own, norm, prior in each]
 
 
 def pull(mu: float, n: float, blocks: list[Block]) -> float:
@@ -538,7 +524,7 @@ def rescaled(
 
     Parameters are as for `scaled` and `shrunk`.
     """
-    reach = REACH * math.sqrt(variance(theta, blocks))
+    reach = REACH * math.sqrt(product(theta, theta, blocks))
     if not 0 < reach < math.inf:  # infinite if the steps diverged
         return theta
     recipe = functools.partial(
@@ -559,18 +545,6 @@ def rescaled(
     known = n_records * curvature, slopes, float(event.noise_std[0])
     posterior = _given_slopes(log, best, *known).sum(axis=1)
     return theta * math.exp(np.average(np.log(_FACTORS), weights=posterior))
-
-
-def variance(theta: np.ndarray, blocks: list[Block]) -> float:
-    """Return the variance of margins of typical rows.
-
-    Columns of a block are treated as independent and equal.
-    """
-    total = 0.0
-    for block in blocks:
-        own = theta[0, block.columns]
-        total += block.square * float(own @ own) / max(1, len(own))
-    return total
 
 
 def rate_level(
@@ -634,40 +608,28 @@ class CoefficientNoise:
     """The covariance of the noise in the weights of a released linear model.
 
     The rows and columns of a covariance are those of ``[coef, intercept]``, in the
-    units of `coef_` and `intercept_`.
-
-    Attributes
-    ----------
-    covariance : ndarray
-        Of shape (n_outputs, n_features + 1, n_features + 1); or, if only variances are
-        kept, of shape (n_outputs, n_features + 1).
-    kind : {"first order", "estimated", "upper bound"}
-        "first order": to first order in the noise, given the chosen penalty, with the
-        curvature from public or released numbers. "estimated": for a descent, with the
-        curvature that `path_noise` estimates. "upper bound": the noise without
-        curvature. It is an upper bound for every loss of constant curvature; the Notes
-        of `HeavyBall.noise_left` have the proof.
-    independent : bool
-        Whether the noises of coefficients are independent, so that variances suffice.
-    estimate : ndarray of shape (n_outputs, n_features + 1) or None
-        The unpenalised weights from the same release; None if their error is unknown.
-    error : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        Covariance of `estimate`, from noise and the sampling of the labels.
-    free : ndarray of shape (n_features, n_directions) or None
-        Unit directions in which the coefficients of `estimate` can move without
-        changing any margin, so that X does not determine them.
-    remaining : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or None
-        For a descent from the margins of another model, the matrix that maps an error
-        of that model's coefficients to the error that remains in the sum of both
-        models. None: the identity.
+    units of `coef_` and `intercept_`; its shape is (n_outputs, n_features + 1,
+    n_features + 1). If only variances are kept, the last axis is missing.
     """
 
     covariance: np.ndarray
+    #: "first order": to first order in the noise, given the chosen penalty, with the
+    #: curvature from public or released numbers. "estimated": for a descent, with the
+    #: curvature that `path_noise` estimates. "upper bound": the noise without
+    #: curvature, an upper bound for every loss of constant curvature; the Notes of
+    #: `HeavyBall.noise_left` have the proof.
     kind: str
-    independent: bool = False
+    independent: bool = False  # whether variances suffice
+    #: The unpenalised weights from the same release, (n_outputs, n_features + 1), and
+    #: their covariance, from noise and the sampling of the labels; None if unknown.
     estimate: np.ndarray | None = None
     error: np.ndarray | None = None
+    #: Unit directions, (n_features, n_directions), in which the coefficients of
+    #: `estimate` can move without changing any margin: X does not determine them.
     free: np.ndarray | None = None
+    #: For a descent from the margins of another model, the matrices that map an error
+    #: of that model's coefficients to the error that remains in the sum of both models.
+    #: None: the identity.
     remaining: np.ndarray | None = None
 
     @property
@@ -746,8 +708,7 @@ class CoefficientNoise:
         kind = UPPER_BOUND if UPPER_BOUND in (self.kind, other.kind) else ESTIMATED
         if self.covariance.ndim == other.covariance.ndim == 3:
             left, R = other.covariance, self.remaining
-            if R is not None:
-                left = R @ left @ R.transpose(0, 2, 1)
+            left = left if R is None else R @ left @ R.transpose(0, 2, 1)
             return CoefficientNoise(self.covariance + left, kind)
         return CoefficientNoise(self.std**2 + other.std**2, kind)
 
@@ -926,14 +887,7 @@ def path_noise(
 
 
 def _posterior(
-    moved: np.ndarray,
-    gradients: np.ndarray,
-    weight: np.ndarray,
-    curvatures: np.ndarray,
-    signals: np.ndarray,
-    shares: np.ndarray,
-    prior: np.ndarray,
-    n_rounds: int,
+    moved, gradients, weight, curvatures, signals, shares, prior, n_rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior of the signal and the curvature along each axis.
 
@@ -965,25 +919,15 @@ def _posterior(
     return (posterior / total).reshape(shape), prior
 
 
-def _between(
-    moved: np.ndarray,
-    residuals: np.ndarray,
-    weight: np.ndarray,
-    sizes: np.ndarray,
-    signal: np.ndarray,
-) -> np.ndarray:
-    """Return the posterior mean of the entries of H between different axes.
-
-    For H see the Notes of `path_noise`.
-    """
+def _between(moved, residuals, weight, sizes, signal) -> np.ndarray:
+    """Return the posterior mean of the entries of H (`path_noise`) between axes."""
     given = moved * np.sqrt(sizes)
     # Orthogonal vectors, one for each step or each axis, whichever are fewer, whose
     # norms are the roots of the eigenvalues of ``given.T @ given``.
     if len(given) < len(sizes):
         values, basis = np.linalg.eigh(given @ given.T)
-        values = np.maximum(
-            values, max(_UNDETERMINED**2 * values.max(initial=0.0), 1e-300)
-        )
+        least = max(_UNDETERMINED**2 * values.max(initial=0.0), 1e-300)
+        values = np.maximum(values, least)
         basis = basis * np.sqrt(values)
         vectors = given.T @ (basis / values)
     else:
@@ -1036,32 +980,19 @@ STRONGEST = 1e30
 
 @dataclasses.dataclass(frozen=True)
 class LinearFit:
-    """A linear model on ``input_scaler(X)``, with a public model if there is one.
+    """A linear model on ``input_scaler(X)``, with a public model if there is one."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_outputs, n_features)
-    intercept : ndarray of shape (n_outputs,)
-    n_iter : int
-    public_model : PublicModel, PublicRegression or None
-        A public model whose weights are not included in `coef`.
-    target_map : TargetMap or None
-        For regressors, the rescaling of the target.
-    noise : CoefficientNoise or None
-        Noise of `coef` and `intercept`; None if unknown, or during the fit.
-    input_scaler : InputScaler or None
-        The input scaler, if its bounds were released; None: that of the records.
-    log_odds : ndarray of shape (n_outputs,) or None
-        Margins of the released or public class frequencies; None if unknown.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
+    coef: np.ndarray  # (n_outputs, n_features)
+    intercept: np.ndarray  # (n_outputs,)
     n_iter: int
+    #: A public model whose weights are not included in `coef`.
     public_model: PublicModel | PublicRegression | None = None
-    target_map: TargetMap | None = None
+    target_map: TargetMap | None = None  # of a regressor
+    #: Noise of `coef` and `intercept`; None if unknown, or during the fit.
     noise: CoefficientNoise | None = None
+    #: The input scaler, if its bounds were released; None: that of the records.
     input_scaler: InputScaler | None = None
+    #: Margins of the released or public class frequencies; None if unknown.
     log_odds: np.ndarray | None = None
 
     def balanced(self) -> LinearFit:

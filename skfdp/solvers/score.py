@@ -622,7 +622,6 @@ def bin_edges(
 
 
 def _declared_range(estimator: Any) -> tuple[float, float] | None:
-    """Return the declared bounds of a regressor's target, if there are any."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     if (schema := declared_by(estimator, "schema")) is not None:

@@ -317,17 +317,12 @@ class TargetScales:
             if self.fit_intercept:
                 centre, doubt = mean, error
             furthest = max(high - centre, centre - low)
-        distances = functools.partial(
-            _distances, bounds=start, centre=centre, low=low, high=high
-        )
-        spread, error = mean_of(
-            distances, 0.0, furthest, "target spread", margins=margins
-        )
-        spread = _expected(
-            spread, error, _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
-        )
-        spread = max(spread, error)
-        scale = SPREAD * spread
+        ends = {"low": low, "high": high}
+        distances = functools.partial(_distances, bounds=start, centre=centre, **ends)
+        asked = distances, 0.0, furthest, "target spread"
+        spread, error = mean_of(*asked, margins=margins)
+        prior = _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
+        scale = SPREAD * max(_expected(spread, error, *prior), error)
         return dataclasses.replace(start, centre=centre, scale=scale, error=doubt)
 
     def scaled(
@@ -359,7 +354,6 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
 
 
 def _warn_of_absolute_loss(threshold: float, size: str) -> None:
-    """Warn that Huber's loss is an absolute error in nearly all rows."""
     warn_caller(
         f"threshold={float(threshold):g} is below {size}: Huber's loss is then an "
         "absolute error in nearly all rows, which learns little with noise; use "
@@ -370,7 +364,6 @@ def _warn_of_absolute_loss(threshold: float, size: str) -> None:
 
 
 def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
-    """Return the targets, clipped to their declared bounds."""
     return np.clip(records.target, bounds.low, bounds.high)
 
 

@@ -32,9 +32,9 @@ MOST_DIRECTIONS = 1024
 MOST_COLUMNS = 4096
 #: Largest number of entries of rows that are held in float64.
 MOST_DOUBLES = 2**22
-#: Share of the target's variance that `water_filling` expects a model to explain.
+#: Share of the target's variance that `shares_of_norm` expects a model to explain.
 EXPLAINED = 0.5
-#: Factor of the sampling variance in `water_filling`. Above `CHANCE_ROWS` rows this
+#: Factor of the sampling variance in `shares_of_norm`. Above `CHANCE_ROWS` rows this
 #: variance does not decrease further, because a linear model has an error that does not
 #: vanish for large n.
 CHANCE, CHANCE_ROWS = 10.0, 5000
@@ -86,9 +86,9 @@ class WeightedRows:
 class Whitening:
     """Public map from scaled rows to phi, ``[(row - mean) @ basis, bias]``.
 
-    The columns of `basis` are principal directions, scaled by `water_filling` and
+    The columns of `basis` are principal directions, scaled by `shares_of_norm` and
     divided by the bound of the rows. `bias` is the value of the constant last column;
-    None: no intercept. `prior` is the variance of each weight that `water_filling`
+    None: no intercept. `prior` is the variance of each weight that `shares_of_norm`
     expects, for a loss of curvature 1.
     """
 
@@ -198,13 +198,10 @@ class Whitening:
 
 
 def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
-    """Return the norms of rows with the constant column."""
     return np.sqrt(np.einsum("ij,ij->i", phi, phi) + bias**2)
 
 
-def _principal(
-    rows: LazyRows, mean: np.ndarray, shares: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _principal(rows: LazyRows, mean, shares) -> tuple[np.ndarray, np.ndarray]:
     """Return the variances along principal directions, and the directions as columns.
 
     The largest variance is first. `shares` are the weights of the rows.
@@ -232,9 +229,7 @@ def _principal(
     return variance[::-1], directions[:, ::-1]
 
 
-def _principal_of_few(
-    centred: np.ndarray, n_records: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _principal_of_few(centred, n_records: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the result of `_principal` for a table with fewer rows than columns.
 
     The result is computed from products of rows with rows. These are fewer than the
@@ -250,21 +245,7 @@ def _principal_of_few(
     return squares / n_records, centred.T @ (sides / np.sqrt(squares))
 
 
-def water_filling(prior: np.ndarray, noise: float, n_records: float) -> np.ndarray:
-    """Return the share of each direction in the squared norm of a row; 0: left out.
-
-    `prior` and `noise` are as for `data._basis.shares_of_norm`.
-    """
-    return shares_of_norm(prior, noise, CHANCE / min(n_records, CHANCE_ROWS))
-
-
-def _shares(
-    squares: np.ndarray,
-    prior: np.ndarray,
-    noise: float,
-    counts: tuple[np.ndarray, float],
-    least: float,
-) -> tuple[float, np.ndarray]:
+def _shares(squares, prior, noise: float, counts: tuple, least: float):
     r"""Choose the bound of the rows, and the shares of directions for this bound.
 
     With a bound R the records have the weights ``w = min(1, R / |phi|)``, and the
@@ -285,10 +266,11 @@ def _shares(
     shares). The bound is the quantile of the norms at this level.
     """
     best, (own, n_records) = -np.inf, counts
+    chance = CHANCE / min(n_records, CHANCE_ROWS)
     for level in LEVELS:
         effective = noise
         for _ in range(ROUNDS):
-            share = water_filling(prior, effective, n_records)
+            share = shares_of_norm(prior, effective, chance)
             share[-1] = max(least, share[-1])
             share /= share.sum()
             norms = np.sqrt(squares @ share)

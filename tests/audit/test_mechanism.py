@@ -225,14 +225,14 @@ def halve_the_noise(monkeypatch):
 
 def repeat_the_noise(monkeypatch):
     """Every release of a mechanism draws what the first one drew."""
-    honest = Mechanism._generator
+    honest = Mechanism._released_now
 
-    def again(self, event, stream, query):
-        if stream == "coins":
-            return honest(self, event, stream, query)
-        return self.streams.private(stream, event.label, query.shape)
+    def again(self, asked, *given):
+        names = asked.stream, asked.event.label, asked.query.shape
+        fresh = asked._replace(generator=self.streams.private(*names))
+        return honest(self, fresh, *given)
 
-    monkeypatch.setattr(Mechanism, "_generator", again)
+    monkeypatch.setattr(Mechanism, "_released_now", again)
 
 
 def forget_the_count(monkeypatch):

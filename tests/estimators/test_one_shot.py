@@ -18,7 +18,7 @@ from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import whitening as one_shot
 from skfdp.solvers.label_statistic import Barrier, Objective, Prior, denoised
-from skfdp.solvers.whitening import WeightedRows, Whitening, water_filling
+from skfdp.solvers.whitening import CHANCE, WeightedRows, Whitening, shares_of_norm
 
 REPLACED, NULLED = map(Relation.of, ("replace_one", "replace_special"))
 
@@ -140,7 +140,7 @@ def test_without_noise_every_record_counts_in_full():
     )
     variance = np.linalg.eigvalsh(np.cov(X.T))[::-1]
     prior = one_shot.EXPLAINED * variance / variance.sum()
-    share = water_filling(np.r_[prior, 0.1], 0.0, 500)[:-1]
+    share = shares_of_norm(np.r_[prior, 0.1], 0.0, CHANCE / 500)[:-1]
     spread = phi.var(axis=0)
     np.testing.assert_allclose(spread / spread.sum(), share / share.sum(), rtol=1e-6)
     assert whitening.prior.shape == (phi.shape[1] + 1,)

@@ -177,7 +177,7 @@ def test_a_second_thread_needs_many_entries(n):
 
 
 def test_a_block_of_another_size_changes_nothing(monkeypatch):
-    query = make_query(n=700)
+    query = make_query(n=700, kind=KINDS[-1])
     theta, unit = make_theta(query), query.unit(3.0)
     total = query.exact_sum(theta, None, unit)
     for rows_in_block in (64, 128):

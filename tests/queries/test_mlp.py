@@ -131,9 +131,9 @@ def test_contributions_match_materialised_gradients(
 def factors(query, theta, part):
     """The query's own factors as float64 arrays: (errors, inputs) of each layer."""
     weights = query._weights(theta)
-    sides = [query._private_pass(weights, part)]
+    sides = [query._pass(weights, part, public=False)]
     if query.padded is not None:
-        sides.append(query._public_pass(weights, part))
+        sides.append(query._pass(weights, part, public=True))
     return sides
 
 

@@ -149,12 +149,6 @@ def test_long_sums_move_to_int64_before_float64_would_round():
         assert int(work.total()[0, 0]) == n * (2**15 - 1) * (2**29 - 1)
 
 
-def test_a_bound_on_the_products_lets_sums_run_longer():
-    rows = GridRows(np.ones((10, 3), dtype=np.int16), np.zeros(10))
-    for largest, rows_before in [(1.0, 2**53), (2.0**30, 2**23), (np.inf, 512)]:
-        assert DenseProducts(rows, 1, largest)._most == rows_before
-
-
 def test_who_takes_which_kernels():
     short = LARGEST_SHORT_PRODUCT
     assert type(products(make_rows(), 3, short)) is ShortProducts
