@@ -8,7 +8,9 @@ import hashlib
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterable
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.addresses import Versioned
 from skfdp.data.arrays import is_dask, name_facts, readable, shaped_target
 from skfdp.data.records import PublicRecords, Records
@@ -61,6 +62,136 @@ from skfdp.solvers.parameters import (
     shown_parameters,
     warn_of_weakness,
 )
+
+try:  # scikit-learn 1.9 and later; before, callbacks are ignored
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Replacement for scikit-learn's mixin before 1.9, without `set_callbacks`."""
+
+        def _init_callback_context(self, **_):
+            return _NoCallbacks()
+
+    class _NoCallbacks:
+        """Context of a fit without callbacks; it never stops the fit."""
+
+        def subcontext(self, **_):
+            return self
+
+        def call_on_fit_task_begin(self, **_):
+            pass
+
+        def call_on_fit_task_end(self, **_):
+            return False
+
+    def with_callbacks(method):
+        """Return the method unchanged."""
+        return method
+
+
+# Shared documentation of parameters and attributes, by name.
+_SHARED = r"""
+public_target : bool, default=False
+    Whether the target is public.
+solver : name or object of `skfdp.solvers`, default="auto"
+    Training method: "noisy-gd" is noisy gradient descent on full batches, "noisy-sgd"
+    on Poisson batches. "auto" is "noisy-gd". Pass an object to set parameters:
+    ``NoisyGradientDescent(clip_norm=0.5)``.
+centering : name, object of `skfdp.solvers` or None, default="auto"
+    How private columns are centred; public columns are always centred exactly.
+    "gaussian" uses a mean released by the Gaussian mechanism. "adaptive" uses a mean
+    whose error depends on the spread of the rows; nothing may be public then. "auto" is
+    "gaussian", with one exception. If the signs of private columns reduce the
+    sensitivity by the factor sqrt(2) (see the guarantees), these columns stay uncentred
+    if their mean is small or cannot be estimated. None means no centring. Without
+    private columns only "auto" and None are possible. Pass an object to set parameters:
+    ``AdaptiveCentering(clip_features=True)``.
+neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
+    Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
+    possible only if nothing is public.
+schema : TableSchema, default=None
+    Declares the columns of a raw table, and which are public; see :ref:`raw-tables`.
+    Columns are selected by name; linear models smooth splines. A schema replaces the
+    other declarations. None: X holds numbers.
+target : str, default=None
+    With a schema, the name of the outcome that y holds. Without a schema, the name of
+    the column that y is (or is computed from), for reports and ledgers. None takes the
+    name of y.
+bounds : pair, mapping, "private", False or None, default=None
+    Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or a
+    mapping by column. Columns are clipped and scaled to [0, 1]. False leaves columns
+    unchanged; None does the same with a warning. "private" first releases bounds with a
+    share of the budget; bounds of public columns are exact (:ref:`unknown-bounds`).
+fit_intercept : bool, default=True
+    False also turns off centring; a `centering` is then refused.
+classes : array-like, default=None
+    The public set of labels. None reads it from y; if the target is private, the report
+    then lists the assumption that this set is public.
+ledger : str, path or PrivacyLedger, default=None
+    Counts all fits on the same data. Charged before anything private is read.
+random_state : int, default=None
+    None uses cryptographic randomness. An int is reproducible and gives **no
+    guarantee**.
+n_jobs : int, default=None
+    Number of threads, at most one per core; it does not change the result.
+encoder_ : DeclaredEncoder
+    Encoder of the columns; only with a schema. `coef_` then has the weights of the
+    encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
+    takes the place of X in the formulas above.
+coef_noise_ : CoefficientNoise
+    Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
+input_scaler_ : InputScaler
+    Clipping and scaling of inputs; the same function in `fit` and `predict`.
+solver_ : object of `skfdp.solvers`
+    The training method with its parameters.
+n_iter_ : int
+    Number of steps taken.
+privacy_ : PrivacyReport
+n_features_in_ : int
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+"""
+_SHARED_TEXTS = {
+    text.partition(" :")[0].partition("\n")[0]: text
+    for text in re.split(r"\n(?=\S)", _SHARED.strip())
+}
+
+
+#: The name of an entry of a docstring's section, and the rest of the entry.
+_ENTRY = re.compile(r"^    (\w+)(.*\n(?:     .*\n)*)", re.M)
+
+
+def documented(kind: type) -> type:
+    """Complete a docstring: a line ``<name>`` becomes the shared documentation.
+
+    In a section, ``<inherited>`` becomes the entries of the base class that the section
+    lacks, without those of public parts, which the subclass fixes.
+    """
+
+    def shared(line: re.Match) -> str:
+        return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
+
+    def inherited(section: re.Match) -> str:
+        title, own = section.groups()
+        theirs = kind.__base__.__doc__.partition(f"\n{title}\n")[2].partition("\n\n")[0]
+        known = dict(_ENTRY.findall(own))
+        left = [
+            f"    {name}{text}"
+            for name, text in _ENTRY.findall(f"{theirs}\n")
+            if name not in known and not name.startswith("public_")
+        ]
+        return f"{title}\n{own}{''.join(left)}".rstrip()
+
+    if kind.__doc__:  # python -OO removes docstrings
+        text = re.sub(r"^( *)<((?!inherited)\w+)>$", shared, kind.__doc__, flags=re.M)
+        kind.__doc__ = re.sub(
+            r"^( {4}.*\n {4}-+)\n((?:.+\n)*) {4}<inherited>$",
+            inherited,
+            text,
+            flags=re.M,
+        )
+    return kind
+
 
 # Code that all classifiers share.
 
@@ -272,6 +403,11 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     _omits_zeros = False
     #: The object of `skfdp.solvers` with which the estimator trains.
     _solver: Choice | None = None
+
+    def _set(self, given: Mapping[str, Any]) -> None:
+        """Set the parameters of a constructor, given its ``locals()``."""
+        beside = "self", "__class__"
+        vars(self).update({k: v for k, v in given.items() if k not in beside})
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, unless it looks like a declaration but is not a parameter.

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from skfdp.addresses import public
-from skfdp.base import PrivateEstimator
+from skfdp.base import PrivateEstimator, documented
 from skfdp.data.grid import MAX_STD, blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -147,6 +147,7 @@ class ConditionalCentring:
         return {"mean_": mean, "coef_": found.coef, "scale_": scale}
 
 
+@documented
 @public("skfdp")
 class PrivateCenteringTransformer(
     OneToOneFeatureMixin, TransformerMixin, PrivateEstimator
@@ -190,11 +191,8 @@ class PrivateCenteringTransformer(
         public columns.
     output_bound : float, default=1.0
         L2 bound of an output row.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before private data are read.
-    random_state : int, default=None
-        None uses cryptographic noise. An int is reproducible and gives **no
-        guarantee**.
+    <ledger>
+    <random_state>
 
     Attributes
     ----------
@@ -212,10 +210,10 @@ class PrivateCenteringTransformer(
         the norm. The public columns share one factor, which is computed exactly. The
         private columns share another, which is released.
     public_mask_ : bool ndarray of shape (n_features,)
-    input_scaler_ : InputScaler
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <input_scaler_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
@@ -286,16 +284,7 @@ class PrivateCenteringTransformer(
         ledger=None,
         random_state=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.public_features = public_features
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.row_norm = row_norm
-        self.normalize = normalize
-        self.output_bound = output_bound
-        self.ledger = ledger
-        self.random_state = random_state
+        self._set(locals())
 
     _released = ("mean_", "coef_", "scale_")
 
