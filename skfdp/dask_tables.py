@@ -592,11 +592,10 @@ def _read(
 def _records_of_partition(
     raw: tuple[Any, Any], reader: Reader, like: Any, none: Records, planning: bool
 ) -> Records:
-    """Convert the rows ``(X, y)`` of a partition to records; see `Reader.part`."""
-    X, y = raw
-    if not X.shape[0]:
+    """Convert the rows ``(X, y)`` of a partition to records; see `Reader.read`."""
+    if not raw[0].shape[0]:
         return none
-    return reader.part(copy.copy(like), X, y, none, planning)
+    return reader.read(copy.copy(like), *raw, planning=planning, part=none)
 
 
 # Functions for `Partitions.ask`, which must be picklable.

@@ -78,7 +78,7 @@ _OTHERWISE = {
 #: Step of the grid of a private target, divided by the width of its bounds.
 TARGET_STEP = 2.0**-24
 # Parameters with which the partitions of a table are read.
-_SENT = "epsilon", "class_weight", "loss"
+_SENT = "epsilon", "class_weight", "loss", "neighboring_relation"
 #: Names of columns with identifiers of people, in English and German.
 _IDENTIFIER = re.compile(
     r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
@@ -281,6 +281,7 @@ class Reader:
         sample_weight: Any = None,
         groups: Any = None,
         whole: int | None = None,
+        part: Records | None = None,
     ) -> Records:
         """Validate the user's table, and convert it to records.
 
@@ -289,30 +290,37 @@ class Reader:
         `sample_weight` and `groups` are public. `like` is a copy of the estimator, in
         which scikit-learn stores the names of columns. `whole` is the number of rows of
         the whole table if X has none of them; then y is the checked public target of
-        all.
+        all. For the rows of a partition, `part` has the public facts of the whole
+        table, which this reader has read without rows.
         """
         declared, schema = self.declaration, self.declaration.schema
+        # The types of a whole table are checked. Those of a part depend on its rows.
+        encoder, group_column, typed = self.encoder, None, part is None
         given = X, y, sample_weight, groups
         X, y, sample_weight, groups = map(readable, given)
-        y = y if whole is not None else declared.read_target(y)
-        encoder = group_column = None
+        y = y if whole is not None else declared.read_target(y, typed)
         if schema is not None:
             check_no_path(X)
-            raw, X = X, schema.select(X, coded=True)
+            raw, X = X, schema.select(X, coded=True, typed=typed)
             groups = schema.groups(raw, groups)
         elif isinstance(groups, str):
             check_named(declared.public_features, declared.bounds, groups)
             group_column, (X, groups) = groups, without_group_column(X, groups)
+        elif not typed:
+            y = self._untyped(like, y)
         frame, smooths = X, like._smoothing is not None and declared.is_private
+        mask = self.mask
         if schema is not None:
-            encoder = schema.encoder().fit_to_smooth(X, smooths)
-            wide = encoder.n_encoded > MOST_DENSE and whole is None
-            encoder.sparse_output = wide and like._omits_zeros
-            mask = np.isin(schema.features, declared.public_features or [])
+            if typed:
+                encoder = schema.encoder().fit_to_smooth(X, smooths)
+                wide = encoder.n_encoded > MOST_DENSE and whole is None
+                encoder.sparse_output = wide and like._omits_zeros
+                mask = np.isin(schema.features, declared.public_features or [])
             X = encoder.coded(X, ~mask if declared.is_private else ())
-        X = self.checked(like, X, enough=whole is None)
+        how = {"reset": typed or schema is not None, "enough": typed and whole is None}
+        X = self.checked(like, X, typed, **how)
         # A user's public loss, and the release of bounds, cannot read blocks.
-        if like._rows == "raw" or callable(declared.parameters["public_loss"]):
+        if like._rows == "raw" or callable(declared.parameters.get("public_loss")):
             X = whole_table(X)
         if whole is None:
             y = self.checked_target(like, y, X.shape[0], planning)
@@ -322,32 +330,40 @@ class Reader:
             given = sample_weight, groups, X.shape[0], relation, most
             rows, *of_rows = kept_rows(*given)  # others are not read later
             X, y = chosen_rows(X, rows), None if y is None else y[rows]
-        named = like if encoder is None else encoder
-        n_features = named.n_features_in_
-        names = getattr(named, "feature_names_in_", None)
-        if encoder is None:
-            mask = public_mask(declared.public_features, n_features, names, frame)
-        attributes = {"n_features_in_": n_features}
-        if names is not None:
-            attributes["feature_names_in_"] = names
-        reader = Reader(declared, encoder, group_column, mask, attributes)
-        columns, table = column_names(names, n_features), None
-        if encoder is None:
-            check_keys(declared.bounds, names, frame)
+        if typed:
+            named = like if encoder is None else encoder
+            n_features = named.n_features_in_
+            names = getattr(named, "feature_names_in_", None)
+            if encoder is None:
+                mask = public_mask(declared.public_features, n_features, names, frame)
+                check_keys(declared.bounds, names, frame)
+            table = None if encoder is None else EncodedTable(encoder, X, mask)
+            declared.check_split(mask if table is None else table.mask)
         else:
-            table, names = EncodedTable(encoder, X, mask), None
-            mask = table.mask
-        declared.check_split(mask)
+            table = part.public.encoding
+            table = table and dataclasses.replace(table, encoded=X)
         if table is None:  # encoded rows are always finite
             check_finite(X, mask)
-        if planning and table is None:
-            X = blanked(X, mask)
+            X = blanked(X, mask) if planning else X
         elif planning:
             table = table.blanked()
         target, missing, facts = None, None, {}
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
             target, missing, facts = self.target(like, y, n_targets)
+        of_public = {"target": target, "labels": y} if declared.public_target else {}
+        if not typed:
+            X = X if table is None else table.rows()
+            scaler = part.public.input_scaler
+            is_null = scaler.nulls(X) if table is None else None
+            of_public |= {"encoding": table and table.public_part(), "_table": X}
+            public = dataclasses.replace(part.public, **of_public)
+            return Records(X, target, public, either(is_null, missing))
+        attributes = {"n_features_in_": n_features}
+        if names is not None:
+            attributes["feature_names_in_"] = names
+        columns = column_names(names, n_features)
+        reader = Reader(declared, encoder, group_column, mask, attributes)
         units, n_outputs = None, len(facts.get("classes", ()))
         n_outputs = 1 if n_outputs <= 2 else n_outputs
         epsilon, delta = declared.parameters["epsilon"], declared.parameters["delta"]
@@ -357,6 +373,7 @@ class Reader:
         n = X.shape[0] if whole is None else whole
         n = n if units is None else units.n_units
         n = public_count(n, declared.n_records, epsilon, delta)
+        of_table = {}
         if table is not None:
             _warn_of_levels(encoder, columns, n)
             if smooths:
@@ -364,7 +381,17 @@ class Reader:
                 mu = mu if units is None else mu / units.reach
                 signal = mu * n / like._smoothing
                 table = table.smooth(signal, n, n_outputs)
-            X, mask, columns = table.rows(), table.mask, table.names(columns)
+            X, mask, columns, names = (
+                table.rows(),
+                table.mask,
+                table.names(columns),
+                None,
+            )
+            of_table = {
+                "private_reach": table.longest_private,
+                "encoding": table.public_part(),
+                "levels": table.levels,
+            }
         input_scaler = self._scaler(like, X, names, mask, table)
         is_null = None
         if declared.releases_bounds:
@@ -379,54 +406,14 @@ class Reader:
             n_records=n,
             columns=columns,
             sparse=issparse(X),
-            target=target if declared.public_target else None,
-            labels=y if declared.public_target else None,
             target_name=declared.target_name,
-            private_reach=None if table is None else table.longest_private,
-            encoding=None if table is None else table.public_part(),
-            levels=None if table is None else table.levels,
             units=units,
             is_weighted=sample_weight is not None,
             reader=reader,
             _table=X,
+            **of_public,
+            **of_table,
             **facts,
-        )
-        return Records(X, target, public, either(is_null, missing))
-
-    def part(self, like: Any, X: Any, y: Any, none: Records, planning: bool) -> Records:
-        """Convert the rows of a partition to records, like a table in memory.
-
-        This reader is that of the whole table, and `none` has the table's public facts
-        without rows. With `planning` no private value is read.
-        """
-        declared, public = self.declaration, none.public
-        # The types of the whole table were checked. Those of a part depend on its rows.
-        y = declared.read_target(y, typed=False)
-        if self.encoder is not None:
-            X = declared.schema.select(X, coded=True, typed=False)
-            X = self.encoder.coded(X, ~self.mask)
-        else:
-            y = self._untyped(like, y)
-        encoded = self.encoder is not None
-        X = self.checked(like, X, typed=False, reset=encoded, enough=False)
-        y = self.checked_target(like, y, X.shape[0], planning)
-        if not encoded:
-            check_finite(X, public.mask)
-        target, missing, _ = self.target(like, y, X.shape[0])
-        table = public.encoding
-        if table is not None:
-            table = dataclasses.replace(table, encoded=X)
-            X, table = table.rows(), table.public_part()
-        if planning:
-            X = blanked(X, public.mask)
-        # Encoded rows are finite.
-        is_null = public.input_scaler.nulls(X) if table is None else None
-        public = dataclasses.replace(
-            public,
-            target=target if declared.public_target else None,
-            labels=y if declared.public_target else None,
-            encoding=table,
-            _table=X,
         )
         return Records(X, target, public, either(is_null, missing))
 
@@ -438,11 +425,6 @@ class Reader:
             X = declared_numbers(X, declared, typed)
         return check_arrays(like, X, accept_sparse=like._rows != "clipped", **how)
 
-    def plans_without(self, y: Any) -> bool:
-        """Whether a plan does not read y."""
-        declares = self.declaration.classes is not None
-        return not self.declaration.public_target and (y is None or declares)
-
     @property
     def _takes_any(self) -> bool:
         """Whether an unknown target counts as missing, without an error."""
@@ -453,7 +435,10 @@ class Reader:
         self, like: Any, y: Any, n_rows: int, planning: bool = False
     ) -> np.ndarray | None:
         """Return y as an array, or None if there is no target to read."""
-        if like._target is None or (planning and self.plans_without(y)):
+        declared = self.declaration
+        unread = not declared.public_target
+        unread &= y is None or declared.classes is not None
+        if like._target is None or (planning and unread):
             return None
         y = numeric_target(y) if like._target == "numbers" else y
         return checked_target(y, n_rows, type(like).__name__, self._takes_any)
@@ -655,7 +640,13 @@ def public_mask(
         )
     for item in items:
         if isinstance(item, numbers.Integral):
-            found = [_position(int(item), n_features, labels)]
+            _check_position(int(item), labels, _PUBLIC)
+            if not -n_features <= item < n_features:
+                raise ValueError(
+                    f"public_features holds the index {item}, but X has {n_features} "
+                    "columns: indices count from 0."
+                )
+            found = [int(item) % n_features]
         else:
             found = _named(item, names, labels)
         for index in found:
@@ -764,13 +755,3 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
     if times > 1:
         raise ValueError(f"column {item!r} occurs {times} times in X: rename one.")
     return found
-
-
-def _position(item: int, n_features: int, labels: list | None) -> int:
-    _check_position(item, labels, _PUBLIC)
-    if not -n_features <= item < n_features:
-        raise ValueError(
-            f"public_features holds the index {item}, but X has {n_features} "
-            "columns: indices count from 0."
-        )
-    return item % n_features

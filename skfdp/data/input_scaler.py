@@ -351,52 +351,12 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
     )
 
 
-# Rescaled rows of a dense table, read in blocks; public columns are rescaled once.
+# Rescaled rows of a dense table, read in blocks.
 
 
 #: Rescaled public columns of at most this many bytes are kept in memory. Otherwise they
 #: are rescaled again on each pass.
 MOST_KEPT = 2**26
-
-
-@dataclasses.dataclass(frozen=True)
-class PublicRows:
-    """The rescaled public columns of a table; private columns are not used.
-
-    `mask` is the mask of the public columns, and `input_scaler` the scaler of these
-    columns.
-    """
-
-    table: np.ndarray | LargeTable
-    mask: np.ndarray
-    input_scaler: InputScaler
-    shape: tuple[int, int] = computed()
-    #: Whether the table is stored in a file.
-    on_disk: bool = computed()
-
-    def __post_init__(self):
-        vars(self).update(
-            shape=(self.table.shape[0], int(self.mask.sum())),
-            on_disk=getattr(self.table, "on_disk", False),
-        )
-
-    @functools.cached_property
-    def _kept(self) -> np.ndarray | None:
-        n_rows, width = self.shape
-        if 8 * n_rows * width > MOST_KEPT:
-            return None
-        rows = np.empty(self.shape)
-        for block in blocks(n_rows, width):
-            rows[block] = self._mapped(block)
-        rows.flags.writeable = False
-        return rows
-
-    def _mapped(self, block: slice) -> np.ndarray:
-        return self.input_scaler.mapped(self.table[block][:, self.mask])
-
-    def __getitem__(self, block: slice) -> np.ndarray:
-        """Return some of the rows, float64; callers must not change them."""
-        return self._mapped(block) if self._kept is None else self._kept[block]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -420,30 +380,21 @@ class LazyRows:
         shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
         return cls(lambda block: change(rows[block]), shape, on_disk)
 
-    @classmethod
-    def whole(
-        cls, public: PublicRows, input_scaler: InputScaler, integers: Any
-    ) -> LazyRows:
-        """Return rescaled rows: public columns, and private columns from integers.
+    def kept(self) -> LazyRows:
+        """Return rows that are computed once, at their first use, if they are few."""
+        n_rows, width = self.shape
+        if 8 * n_rows * width > MOST_KEPT:
+            return self
 
-        `input_scaler` is the scaler of complete rows. `integers` are columns that were
-        scaled by their bounds. None: the floats of the table are read, which has no
-        public columns.
-        """
-        mask, table = public.mask, public.table
+        @functools.cache
+        def rows() -> np.ndarray:
+            found = np.empty(self.shape)
+            for block in blocks(n_rows, width):
+                found[block] = self.read(block)
+            found.flags.writeable = False
+            return found
 
-        def read(block: slice | np.ndarray) -> np.ndarray:
-            if integers is None:
-                return input_scaler.mapped(table[block])
-            if mask.all():
-                return public[block]
-            rows = integers.floats(block)
-            if mask.any():
-                rows, private = np.empty((len(rows), len(mask))), rows
-                rows[:, mask], rows[:, ~mask] = public[block], private
-            return input_scaler.shorten(rows)
-
-        return cls(read, table.shape, public.on_disk)
+        return dataclasses.replace(self, read=lambda block: rows()[block])
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         return self.read(block)
@@ -526,7 +477,7 @@ class Coordinates:
 
     def grid(
         self,
-        X: PublicRows | LazyRows | np.ndarray | csr_array,
+        X: LazyRows | np.ndarray | csr_array,
         target: np.ndarray | None = None,
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,

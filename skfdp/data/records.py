@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
-from skfdp.data.input_scaler import InputScaler, Integers, LazyRows, PublicRows
+from skfdp.data.input_scaler import InputScaler, Integers, LazyRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -174,12 +174,16 @@ class PublicRecords:
         return self._table if self.mask.all() else self._table[:, self.mask]
 
     @functools.cached_property
-    def mapped(self) -> PublicRows | csr_array:
+    def mapped(self) -> LazyRows | csr_array:
         """The public columns, rescaled by the input scaler, as solvers read them."""
-        input_scaler = self.input_scaler.of_public(self.mask)
+        mask, input_scaler = self.mask, self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.mapped(self.X)
-        return PublicRows(self._table, self.mask, input_scaler)
+
+        def change(rows: np.ndarray) -> np.ndarray:
+            return input_scaler.mapped(rows[:, mask])
+
+        return LazyRows.of(self._table, change, int(mask.sum())).kept()
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
         """Yield `mapped` in blocks of rows.
@@ -284,13 +288,24 @@ class Records:
     @property
     def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
+        scaler, mask = self.input_scaler, self.public.mask
         if not issparse(self.X):
-            return LazyRows.whole(self.public.mapped, self.input_scaler, self.integers)
-        scaler, rows = self.input_scaler, self.input_scaler.scale(self.X)
+            public, integers = self.public.mapped, self.integers
+            if integers is None:
+                return public
+
+            def read(block: slice | np.ndarray) -> np.ndarray:
+                rows = integers.floats(block)
+                if mask.any():
+                    rows, private = np.empty((len(rows), len(mask))), rows
+                    rows[:, mask], rows[:, ~mask] = public[block], private
+                return scaler.shorten(rows)
+
+            return dataclasses.replace(public, read=read, shape=self.X.shape)
+        rows = scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
-        private = ~self.public.mask[rows.indices]
-        data = np.where(private, own, rows.data)
+        data = np.where(mask[rows.indices], rows.data, own)
         return scaler.shorten(
             csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
         )
@@ -298,7 +313,7 @@ class Records:
     @property
     def floats(self) -> LazyRows:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        return LazyRows.whole(self.public.mapped, self.input_scaler, None)
+        return LazyRows.of(self.X, self.input_scaler.mapped, self.X.shape[1])
 
     @functools.cached_property
     def integers(self) -> Integers | None:
