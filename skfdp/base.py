@@ -74,8 +74,6 @@ except ImportError:
             return _NoCallbacks()
 
     class _NoCallbacks:
-        """Context of a fit without callbacks; it never stops the fit."""
-
         def subcontext(self, **_):
             return self
 
@@ -228,7 +226,6 @@ class PrivateClassifier(ClassifierMixin):
 
     @property
     def _balances(self) -> bool:
-        """Whether log odds of class frequencies are subtracted from the intercept."""
         return isinstance(self.class_weight, str) and math.isfinite(self.epsilon)
 
     def _weights_without_privacy(self, records: Records) -> np.ndarray | None:
@@ -503,7 +500,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         return self._fit(X, y)
 
     def _fit(self, X, y, **of_rows: Any):
-        """Fit to X and y; `of_rows` are further arguments of `Reader.read`."""
         # A failed fit leaves no attributes of an earlier one.
         for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
             delattr(self, name)
@@ -660,15 +656,12 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _methods(self, public: PublicRecords) -> Iterable[Method]:
         """Return methods for the parameters; the first one that can fit does so."""
-        raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
         """Fit without privacy, for ``epsilon=inf``, and return the result."""
-        raise NotImplementedError
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
         """Return the fitted attributes by name, from the result of the method."""
-        raise NotImplementedError
 
     @property
     def _seeded(self) -> bool:
@@ -691,7 +684,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
-        """Return the budget of a fit, with the public fields that its events share."""
         names = name_facts(
             public.columns,
             public.mask,
@@ -738,7 +730,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         raise ValueError(refusal)
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
-        """Return the method, its preparation from public facts, and its plan."""
         if math.isinf(self.epsilon):
             return WithoutPrivacy(self._without_privacy), None, Plan(events=())
         budget = self._budget(public)
@@ -809,19 +800,15 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
+            @without_traps()
+            def snapshot() -> dict[str, Any]:
+                own = self._attributes(public, found())
+                return {**own, **public.reader.attributes, "privacy_": report}
+
             task = context.subcontext(task_name="step")
             task.call_on_fit_task_begin(estimator=self)
-            snapshot = functools.partial(self._snapshot, public, found, report)
             return task.call_on_fit_task_end(
                 estimator=self, reconstruction_attributes=snapshot
             )
 
         return on_step
-
-    @without_traps()
-    def _snapshot(
-        self, public: PublicRecords, found: Callable[[], Any], report: PrivacyReport
-    ) -> dict[str, Any]:
-        """Return the fitted attributes at the current step."""
-        own = self._attributes(public, found())
-        return {**own, **public.reader.attributes, "privacy_": report}

@@ -131,12 +131,10 @@ class Partition:
 
 
 def _put(stored: dict, name: str, make: Callable, source: str, per_row: dict) -> None:
-    """Apply `make` to the object stored as `source`; store the result as `name`."""
     stored[name] = make(stored[source], **per_row)
 
 
 def _ask(stored: dict, name: str, question: Callable) -> Any:
-    """Return the result of `question` for the object stored as `name`."""
     return question(stored[name])
 
 
@@ -235,7 +233,6 @@ class Partitions:
             self._client.cancel(self._futures)
 
     def _answers(self, call: Callable, arguments: Sequence[tuple]) -> list[Any]:
-        """Return the answers of all partitions, or raise the error of one."""
         found: dict[int, Any] = {}
         left = list(range(len(arguments)))
         for attempt in range(_ATTEMPTS):
@@ -259,8 +256,6 @@ class Partitions:
     def _asked(
         self, numbers: Sequence[int], call: Callable, arguments: Sequence[tuple]
     ) -> dict[int, Any]:
-        """Return the answers of some partitions, by their numbers."""
-
         def ask(number: int) -> Any:  # of a lost partition even the attribute raises
             return self._partitions[number].answer(call, *arguments[number])
 
@@ -404,7 +399,6 @@ class PartitionedRecords:
 
 
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Return the partitions of X and y as delayed objects."""
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
@@ -455,7 +449,6 @@ def _withheld(call: Callable, *arguments: Any) -> Any:
 
 
 def _current_client() -> Any:
-    """Return the current client of `distributed`, or None if there is none."""
     if "distributed" in sys.modules:
         from distributed import default_client
 
@@ -610,7 +603,6 @@ def _target(raw: tuple[Any, Any]) -> np.ndarray:
 
 
 def _public_rows(records: Records) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public columns, and the public columns before smoothing."""
     public, nothing = records.public, np.empty((records.n_rows, 0))
     encoded = public.encoding is not None and public.encoding.public_encoded.any()
     return (

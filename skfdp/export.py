@@ -64,7 +64,6 @@ def pipeline_of(model: Any) -> Any:
 
 
 def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
-    """Return a fitted linear model of scikit-learn with these weights."""
     # A fit on rows of zeros sets the attributes other than the weights.
     classes = getattr(model, "classes_", None)
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
@@ -116,7 +115,6 @@ def _filled(value: Any) -> tuple:
 
 
 def _method(name: str, *args: Any) -> tuple:
-    """Return the step that calls a method of a frame."""
     return operator.methodcaller(name, *args), {}
 
 
@@ -178,7 +176,6 @@ def _numbers(names: Iterable, usual: bool = True) -> list[tuple]:
 
 
 def _words(names: Iterable, *more: tuple) -> list[tuple]:
-    """Return the steps that convert columns to text without spaces at its ends."""
     ends = (np.asarray, {"dtype": "T"}), (np.strings.strip, {})
     return [*_texts(names), *ends, *more, (np.asarray, {"dtype": "object"})]
 
@@ -388,7 +385,6 @@ def names(model: Any, n_features: int) -> list[str]:
 
 
 def _places(encoder: Any) -> dict[str, np.ndarray]:
-    """Return the raw column of each weight, and the knot or category of the weight."""
     columns, values = [], []
     for block in encoder.blocks_:
         own = list(block.levels)

@@ -78,7 +78,6 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
 
 
 def _new_grid(n_panels: int, ax: Any) -> list[Any]:
-    """Return one Axes for each panel: those in `ax`, or the Axes of a new figure."""
     if not n_panels:
         raise ValueError("there is no effect to draw: choose at least one.")
     if ax is not None:

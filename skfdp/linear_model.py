@@ -6,6 +6,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -213,33 +214,14 @@ class LinearModel(PrivateEstimator):
         return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
     @guarded_fit
-    def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:
-        """Return the releases and cost of a fit on X, y, without charging them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Only its shape, its column names and its public columns are read, so private
-            values may be missing.
-        y : array-like of shape (n_samples,), default=None
-            Only read if the target is public, or if `classes` are not declared. It may
-            be None if the target is private and `classes` are declared.
-        sample_weight, groups : array-like of shape (n_samples,), default=None
-            As for `fit`; both are public.
-
-        Returns
-        -------
-        plan : FitPlan
-            Pass it to `PrivacyLedger.what_if`.
-
-        Notes
-        -----
-        **Guarantees.** The plan depends on public facts only. It is equal, byte for
-        byte, for all values of the private columns, for all values of a private target
-        with declared `classes`, and for any pattern of zeros in the private columns of
-        a sparse X.
-        """
+    def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:  # noqa: D102
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
+
+    plan.__doc__ = (PrivateEstimator.plan.__doc__ or "").replace(
+        "\n\n        Returns",
+        "\n        sample_weight, groups : array-like of shape (n_samples,), "
+        "default=None\n            As for `fit`; both are public.\n\n        Returns",
+    )
 
     def _check_parameters(self, declared: Declaration) -> None:
         super()._check_parameters(declared)
@@ -252,7 +234,6 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _solver(self) -> Choice:
-        """The solver object; "auto" is replaced by `NoisyGradientDescent`."""
         kinds = {"auto": NoisyGradientDescent, **self._solvers}
         return resolve("solver", self.solver, kinds)
 
@@ -287,7 +268,8 @@ class LinearModel(PrivateEstimator):
             beside = mask if mask.any() else None
             scaler = InputScaler(feature_bound=math.inf, public=beside)
             if noise is not None:
-                noise = noise.mapped(encoding.weights, encoding.variances)
+                variances = partial(encoding.weights, power=2)
+                noise = noise.mapped(encoding.weights, variances)
         if found.public_model is not None:
             coef, intercept = found.public_model.add_to(coef, intercept, mask)
         one_shot = (

@@ -501,7 +501,6 @@ def _planned(
     nominal: int | None,
     n_bins: int | str,
 ) -> tuple[Layout, ScoreTable, PrivacyPlan, int]:
-    """Return layout, empty table, plan and number of records, from public facts."""
     counts_are_public, units = layout.counts_are_public, scored.units
     n_rows, n_groups = len(scored.y), max(1, len(scored.groups))
     if counts_are_public and n_rows == 0:

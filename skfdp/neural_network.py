@@ -17,7 +17,7 @@ from skfdp.base import PrivateClassifier, PrivateEstimator, documented
 from skfdp.data.grid import blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import class_shares, log_odds
-from skfdp.data.validation import check_choice, is_auto, without_traps
+from skfdp.data.validation import check_choice, without_traps
 from skfdp.privacy.assumptions import Assumption
 from skfdp.reader import Declaration
 from skfdp.solvers import (
@@ -229,7 +229,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
         bound = self._solver.row_norm
-        if is_auto(bound):
+        if bound == "auto":
             bound = parameters.network_row_bound(n_features)
         return bound, self._solver.normalize
 
@@ -238,13 +238,13 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         start, backend = self._pretraining, self._backend
         public_loss = public.declared.parameters["public_loss"]
         hidden, loop = hidden_layers(self.hidden_layer_sizes), Loop.of(solver)
-        if is_auto(loop.momentum):
+        if loop.momentum == "auto":
             loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
         yield NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
             loop=loop,
-            asks_for_loop=not (is_auto(self.solver) and is_auto(layers)),
-            maps_rows=solver.normalize or not is_auto(solver.row_norm),
+            asks_for_loop=not (self.solver == "auto" and layers == "auto"),
+            maps_rows=solver.normalize or solver.row_norm != "auto",
             pretraining=None if start is None else start.start,
             pretraining_share="auto" if start is None else start.budget_share,
             trained_layers=layers,
@@ -257,7 +257,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         )
 
     def _without_privacy(self, records: Records) -> NetworkFit:
-        """Fit scikit-learn's network with its defaults."""
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
         model = MLPClassifier(hidden, random_state=self.random_state)

@@ -339,16 +339,14 @@ class PrivateCenteringTransformer(
         """
         X = self._rows_to_predict(X)
         rows = np.empty(X.shape)
-        centre = self._centre_blocks if self.public_mask_.any() else self._centre_rows
         for block in blocks(*X.shape):
-            rows[block] = centre(X[block]) * self.output_bound
+            rows[block] = self._centred(X[block]) * self.output_bound
         return rows
 
-    def _centre_rows(self, X: np.ndarray) -> np.ndarray:
-        return _cut((self.input_scaler_.mapped(X) - self.mean_) * self.scale_, 1.0)
-
-    def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
+    def _centred(self, X: np.ndarray) -> np.ndarray:
         public = self.public_mask_
+        if not public.any():
+            return _cut((self.input_scaler_.mapped(X) - self.mean_) * self.scale_, 1.0)
         mean, scale = self.mean_, self.scale_
         U = self.input_scaler_.part(public).scale(X[:, public]) - mean[public]
         P = self.input_scaler_.part(~public).mapped(X[:, ~public]) - mean[~public]

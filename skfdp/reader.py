@@ -16,9 +16,9 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.arrays import (
     blanked,
     check_arrays,
+    check_complete,
     check_finite,
     check_no_path,
-    checked_target,
     column_labels,
     column_names,
     declared_numbers,
@@ -26,6 +26,7 @@ from skfdp.data.arrays import (
     is_dask,
     numeric_target,
     readable,
+    shaped_target,
     target_name,
 )
 from skfdp.data.cells import exact, objects, type_kind
@@ -42,6 +43,7 @@ from skfdp.data.target import (
     check_target,
     check_target_bounds,
     check_unbounded,
+    declared_labels,
     encode_any,
     encode_labels,
     resolve_class_weight,
@@ -198,7 +200,6 @@ class Declaration:
 
 
 def _warn_of_identifier(schema: TableSchema) -> None:
-    """Warn if a column whose name looks like an identifier of persons is ignored."""
     ignored = [n for n, c in schema.columns.items() if not c.is_feature]
     named = [name for name in ignored if _IDENTIFIER.search(name)]
     if named and schema.group is None:
@@ -381,14 +382,10 @@ class Reader:
                 mu = mu if units is None else mu / units.reach
                 signal = mu * n / like._smoothing
                 table = table.smooth(signal, n, n_outputs)
-            X, mask, columns, names = (
-                table.rows(),
-                table.mask,
-                table.names(columns),
-                None,
-            )
+            X, mask, names = table.rows(), table.mask, None
+            columns = tuple(columns[encoder.blocks_[j].parent] for j in table.block)
             of_table = {
-                "private_reach": table.longest_private,
+                "private_reach": math.sqrt(int((~table.public_blocks).sum())),
                 "encoding": table.public_part(),
                 "levels": table.levels,
             }
@@ -434,14 +431,24 @@ class Reader:
     def checked_target(
         self, like: Any, y: Any, n_rows: int, planning: bool = False
     ) -> np.ndarray | None:
-        """Return y as an array, or None if there is no target to read."""
+        """Return y as an array, or None if there is no target to read.
+
+        Errors quote no value. If any target is taken, only its shape is checked.
+        """
         declared = self.declaration
         unread = not declared.public_target
         unread &= y is None or declared.classes is not None
         if like._target is None or (planning and unread):
             return None
-        y = numeric_target(y) if like._target == "numbers" else y
-        return checked_target(y, n_rows, type(like).__name__, self._takes_any)
+        y, model = numeric_target(y) if like._target == "numbers" else y, type(like)
+        if y is None:
+            raise ValueError(
+                f"{model.__name__} requires y to be passed, but the target y is None."
+            )
+        found = shaped_target(y, n_rows, as_objects=self._takes_any)
+        if not self._takes_any:
+            check_complete(found, y)
+        return found
 
     def _untyped(self, like: Any, y: Any) -> Any:
         """Return the target of a partition, whose type depends on private values."""
@@ -484,8 +491,9 @@ class Reader:
             check_member(labels.classes)
             if not declared.is_private:
                 check_exactly(y, labels)
-        elif classes is not None:
-            labels = Labels.unseen(classes, n_rows)
+        elif classes is not None:  # code 0 for every record
+            codes = np.zeros(n_rows, dtype=np.int64)
+            labels = Labels(declared_labels(classes), codes, "declared")
         else:
             raise ValueError(
                 "classes=None and y=None are not enough for a plan: declare `classes`, "
@@ -513,14 +521,16 @@ class Reader:
         divides only the private part.
         """
         declared, linear = self.declaration, like._rows == "linear"
-        bounds = declared.bounds if table is None else table.bounds
+        bounds, longest = declared.bounds, None
+        if table is not None:  # smooth terms are in [-1, 1], blocks have norms up to 1
+            bounds = table.smoothing is None and (0.0, 1.0)
+            longest = math.sqrt(max(1, len(table.encoder.blocks_)))
         bound, normalize = like._norm(X.shape[1], mask)
         exact = not declared.is_private and like._target is not None
         if exact and not (linear and isinstance(bounds, str) and bounds == "private"):
             resolve_bounds(bounds, X.shape[1], names)
         if exact or like._rows == "raw":
             return InputScaler(feature_bound=math.inf)
-        longest = None if table is None else table.longest
         if longest is not None and not linear:
             bound = min(bound, longest)
         found = resolve_input_scaler(
@@ -539,7 +549,6 @@ class Reader:
 
 
 def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) -> None:
-    """Warn of a column with fewer than 20 records per declared level on average."""
     for block in encoder.blocks_:
         n_levels = len(block.levels)
         if block.kind == "categories" and n_levels > max(32, n_records / 20):
@@ -559,9 +568,10 @@ def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) ->
 # instead.
 
 
-_EXPECTED = (
-    "expected None, 'all', column names, patterns, positions, a boolean mask or a "
-    "slice of positions."
+_UNKNOWN = (
+    "public_features={} is unknown: expected None, 'all', column names, patterns, "
+    "positions, a boolean mask or a slice of positions (of a Series or a mapping, a "
+    "list of names)."
 )
 _PUBLIC = "public_features"
 _ODD_LABELS = (
@@ -607,10 +617,7 @@ def public_mask(
     if isinstance(spec, slice):
         ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
         if not all(isinstance(end, numbers.Integral) for end in ends) or spec.step == 0:
-            raise ValueError(
-                f"public_features={spec!r} must be a slice of positions, with a step "
-                "other than 0: list the public columns instead."
-            )
+            raise ValueError(_UNKNOWN.format(repr(spec)))
         if ends and not _counted(labels):
             raise ValueError(_ODD_LABELS.format(name=_PUBLIC, shown=shown(spec)))
         mask[spec] = True
@@ -619,10 +626,7 @@ def public_mask(
     flags = [isinstance(item, (bool, np.bool_)) for item in items]
     if any(flags):
         if isinstance(spec, Set) or not all(flags):
-            raise ValueError(
-                "public_features mixes booleans with something else: give one boolean "
-                "per column, or a list of names."
-            )
+            raise ValueError(_UNKNOWN.format(shown(spec)))
         if len(items) != n_features:
             raise ValueError(
                 f"public_features is a mask of length {len(items)}, but X has "
@@ -680,7 +684,6 @@ def check_keys(bounds: Any, names: Sequence[str] | None, X: Any) -> None:
 
 
 def _check_position(item: int, labels: list | None, name: str) -> None:
-    """Refuse an integer that could be the label of another column."""
     if not _counted(labels):
         raise ValueError(_ODD_LABELS.format(name=name, shown=item))
     n_labels = 0 if labels is None else len(labels)
@@ -711,26 +714,19 @@ def _listed(spec: Any) -> list:
 
     Refuse anything that is not a sequence, a set, a name or a position.
     """
-    if isinstance(spec, Mapping):
-        raise ValueError(
-            "public_features is a mapping, and its values would be ignored: pass a "
-            "list of the public columns."
-        )
     single = isinstance(spec, (str, numbers.Integral))
     flat = getattr(spec, "ndim", 1) == 1 and (single or isinstance(spec, Iterable))
-    if not flat or isinstance(spec, (bool, bytes, bytearray, Iterator)):
-        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
-    if hasattr(spec, "iloc") and not all(isinstance(item, str) for item in spec):
-        raise ValueError(
-            "public_features is a Series, whose index may have another order than X's "
-            "columns: pass its to_numpy() if the orders agree, or a list of names."
-        )
+    # The index of a Series may have another order than the columns of X.
+    keyed = hasattr(spec, "iloc") and not all(isinstance(item, str) for item in spec)
+    unlisted = bool, bytes, bytearray, Iterator, Mapping
+    if not flat or keyed or isinstance(spec, unlisted):
+        raise ValueError(_UNKNOWN.format(shown(spec)))
     return [spec] if single else list(spec)
 
 
 def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[int]:
     if not isinstance(item, str):
-        raise ValueError(f"public_features holds {shown(item)}: {_EXPECTED}")
+        raise ValueError(_UNKNOWN.format(f"{shown(item)} in a list"))
     if names is None:
         if labels is not None:
             raise ValueError(

@@ -281,7 +281,6 @@ class TableSchema:
 
     @property
     def _named(self) -> list[str]:
-        """All columns that are read from a table: features, outcomes and group."""
         return [*self.features, *self.outcomes, *([self.group] if self.group else [])]
 
     @property
@@ -1142,7 +1141,6 @@ _RARE = ("maxRowsPerGroup", "declaredBy", "privateCountsSeen")
 
 
 def _entry(schema: TableSchema, name: str) -> str:
-    """Return a column as TOML; refuse one that would be read as another."""
     column = schema.columns[name]
     kind = type(column)
     if TYPES.get(column.type) is not kind:

@@ -250,7 +250,6 @@ def _compare(task: Task, released, unread: Mapping, train, test) -> None:
 
 
 def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
-    """Yield label, epsilon, task and fitted models for each line of the table."""
     epsilon, repeats = f"{task.arguments.epsilon:g}", range(task.arguments.repeats)
     public, private = (task.features(public=side) for side in (True, False))
     columns = {n: task.schema.columns[n] for n in (*public, task.target)}

@@ -226,19 +226,6 @@ def check_arrays(
     return X
 
 
-def checked_target(y: Any, n_rows: int, model: str, any_target: bool) -> np.ndarray:
-    """Return y as an array; errors quote no value, and `model` is the estimator.
-
-    With `any_target` only the shape of y is checked.
-    """
-    if y is None:
-        raise ValueError(f"{model} requires y to be passed, but the target y is None.")
-    found = shaped_target(y, n_rows, as_objects=any_target)
-    if not any_target:
-        _check_complete(found, y)
-    return found
-
-
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
 
@@ -299,14 +286,19 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
         return np.column_stack([numbers(one, real, infinite=1.0) for one in values.T])
     check_names(X)
     labels, found = column_labels(X), {}
-    places = _declared_places(bounds, len(labels), list(map(str, labels)))
-    read = ("object", "complex", *("text",) * isinstance(bounds, Mapping))
-    for place in range(len(labels)):
+    named, n_columns = isinstance(bounds, Mapping), len(labels)
+    read = ("object", "complex", *("text",) * named)
+    for place, label in enumerate(labels):
         raw = raw_column(X, place)
         kind = type_kind(raw)
+        # One pair for all columns, "private", and False (the columns are scaled
+        # already) declare all columns. Unknown keys are refused later.
+        declared = bounds is not None
+        if named:
+            declared = not {str(label), place, place - n_columns}.isdisjoint(bounds)
         if (
             kind in ("duration", "time")
-            or (place in places and kind in read)
+            or (declared and kind in read)
             or not (typed or is_numeric(raw))
             or is_odd(raw)
         ):
@@ -315,7 +307,6 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
-    """Return a frame with columns replaced; `found` maps positions to new columns."""
     if hasattr(type(X), "iloc"):
         X = X.copy(deep=False)
         for place, values in found.items():
@@ -329,21 +320,6 @@ def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
         for place, values in found.items():
             X = X.set_column(place, labels[place], pyarrow.array(values))
     return X
-
-
-def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
-    """Return the positions of the columns that `bounds` declares as numbers.
-
-    One pair for all columns, "private", and False (the columns are scaled already)
-    declare all columns. Unknown keys are refused later.
-    """
-    if bounds is None:
-        return set()
-    if not isinstance(bounds, Mapping):
-        return set(range(n_columns))
-    positions = {name: place for place, name in enumerate(names)}
-    positions |= {place: place % n_columns for place in range(-n_columns, n_columns)}
-    return {positions[key] for key in bounds if key in positions}
 
 
 def numeric_target(y: Any) -> Any:
@@ -518,7 +494,7 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
     raise ValueError("y should be a 1d array of labels or of real numbers.")
 
 
-def _check_complete(y: np.ndarray, given: Any) -> None:
+def check_complete(y: np.ndarray, given: Any) -> None:
     """Refuse entries of a target that are missing or infinite."""
     kind = y.dtype.kind
     if kind == "c":

@@ -187,7 +187,6 @@ def _of_polars(series: Any) -> np.ndarray:
 
 
 def _chunked(column: Any) -> Any:
-    """Return a pyarrow column as a ChunkedArray, whose methods convert every type."""
     import pyarrow
 
     chunked = isinstance(column, pyarrow.ChunkedArray)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -472,25 +471,6 @@ class EncodedTable:
         """Mask of the public encoded columns, shape (n_encoded,)."""
         return self.public_blocks[self._block_of_encoded]
 
-    @property
-    def longest_private(self) -> float:
-        """Bound on the norm of the private columns of a row."""
-        return math.sqrt(int((~self.public_blocks).sum()))
-
-    @property
-    def longest(self) -> float:
-        """Bound on the norm of a row, whose blocks have norms of at most 1."""
-        return math.sqrt(max(1, len(self.encoder.blocks_)))
-
-    @property
-    def bounds(self) -> tuple[float, float] | bool:
-        """The `bounds` of solver columns: (0, 1), or False for smooth terms."""
-        return (0.0, 1.0) if self.smoothing is None else False
-
-    def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the name of the raw column of each solver column."""
-        return tuple(raw[self.encoder.blocks_[j].parent] for j in self.block)
-
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
         """Return the table with smooth terms; parameters as for `Smoothing`."""
         smoothing = Smoothing(self.encoder.blocks_, signal, n_records, n_outputs)
@@ -532,10 +512,3 @@ class EncodedTable:
         Parameters are those of `Smoothing.weights`.
         """
         return coef if self.smoothing is None else self.smoothing.weights(coef, power)
-
-    def variances(self, variances: np.ndarray) -> np.ndarray:
-        """Return variances of weights of encoded columns.
-
-        `variances` are those of the weights of solver columns, which are independent.
-        """
-        return self.weights(variances, power=2)

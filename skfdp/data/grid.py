@@ -39,7 +39,6 @@ def row_of_entries(X: csr_array) -> np.ndarray:
 
 
 def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
-    """Return a CSR array with the pattern of X and other data."""
     return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 

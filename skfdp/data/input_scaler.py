@@ -78,8 +78,18 @@ class InputScaler:
     #: Offset that `scale` subtracts from each column, and divisor of the difference.
     offset: float | np.ndarray = computed()
     factor: float | np.ndarray = computed()
+    #: Divisor of integers of rows, which are scaled by bounds or normalised.
+    divisor_of_integers: float = computed()
+    #: A power of two: half of the largest number that integers represent.
+    reach: float = computed()
 
     def __post_init__(self):
+        reach = bound = 1.0 if self.normalize else self.feature_bound
+        if self.shortens and not self.normalize:
+            finite = 0 < bound < math.inf
+            norm = 2.0 ** math.ceil(math.log2(bound)) if finite else bound
+            free = self.span is None or bool(np.isinf(self.span).any())
+            reach = max(norm, UNBOUNDED_REACH) if free else 1.0
         divisor = 1.0 if np.isinf(self.feature_bound) else self.feature_bound
         if self.public is not None:
             divisor = np.where(self.public, 1.0, divisor)
@@ -88,7 +98,13 @@ class InputScaler:
             bounded = np.isfinite(self.span)
             offset = np.where(bounded, self.low, 0.0)
             factor = np.where(bounded, self.span, 1.0)
-        vars(self).update(divisor=divisor, offset=offset, factor=factor)
+        vars(self).update(
+            divisor=divisor,
+            offset=offset,
+            factor=factor,
+            divisor_of_integers=bound,
+            reach=reach,
+        )
 
     def nulls(self, X: np.ndarray | csr_array | LargeTable) -> np.ndarray | None:
         """Return the mask of the records that become null; None if there are none.
@@ -130,10 +146,7 @@ class InputScaler:
             if np.isscalar(self.divisor) and self.divisor == 1:
                 return rows
             return times_columns(rows, 1 / self.divisor)
-        return self._divided(rows)
-
-    def _divided(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Divide the private part of each row by its norm or by `feature_bound`."""
+        # Divide the private part of each row by its norm or by `feature_bound`.
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
         out, sizes = rows, np.full(rows.shape[0], own.sum())
         chosen: Any = ... if own.all() else (slice(None), own)
@@ -158,22 +171,6 @@ class InputScaler:
         out = out.copy()
         out[chosen] = found.reshape(entries.shape)
         return _with_data(rows, out) if sparse else out
-
-    @property
-    def divisor_of_integers(self) -> float:
-        """Divisor of integers of rows, which are scaled by bounds or normalised."""
-        return 1.0 if self.normalize else self.feature_bound
-
-    @property
-    def reach(self) -> float:
-        """A power of two: half of the largest number that integers represent."""
-        if self.normalize:
-            return 1.0
-        free = self.span is None or bool(np.isinf(self.span).any())
-        if self.shortens:
-            norm = 2.0 ** math.ceil(math.log2(self.feature_bound))
-            return max(norm, UNBOUNDED_REACH) if free else 1.0
-        return self.feature_bound
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return rows for quantisation, in the unit `reach`.
@@ -488,22 +485,33 @@ class Coordinates:
         for solvers that read rows in random order. The function `mapped` makes rescaled
         rows of `n_features` columns from those of X; None: X has rescaled rows.
         """
-        if self.longest is not None:
-            return self._moved(X, mapped, target)
         before, after, is_far = _factors(self.scale, self.mean)
         # Public columns without bounds may be far from zero. So centre them first.
-        first = is_far and not issparse(X)
+        first, bias = is_far and not issparse(X), self.bias
+        cut = self.longest is not None and math.isfinite(self.longest)
+        if self.longest is not None:
+            after, first = 1.0 if cut else _REACH_OF_MOVED, True
+            before = self.scale / after
+        constant = [] if bias is None else [bias]
+        if cut:
+            n_features, bias = len(self.mean) + len(constant), None
 
         def transform(block):
-            rows = block if mapped is None else mapped(block)
-            if first:
-                rows = rows - self.mean
-            return rows if np.ndim(before) == 0 else times_columns(rows, before)
+            with np.errstate(all="ignore"):  # a warning would reveal a private value
+                rows = block if mapped is None else mapped(block)
+                rows = rows - self.mean if first else rows
+                if np.ndim(before) or before != 1:
+                    rows = times_columns(rows, before)
+            if not cut:
+                return rows
+            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
+            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
+            return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
 
         return GridRows.build(
             X,
             transform,
-            bias=self.bias,
+            bias=bias,
             n_features=n_features,
             centre=None if first else self.mean * before,
             scale=after,
@@ -547,27 +555,6 @@ class Coordinates:
         if rows is None:
             return None
         return rows.moved(self.mean * before, self.bias, largest, after)
-
-    def _moved(self, X, mapped, target) -> GridRows:
-        """Quantise rows after they are centred, scaled and, if requested, clipped."""
-        cut = math.isfinite(self.longest)
-        constant = [] if self.bias is None else [self.bias]
-        reach = 1.0 if cut else _REACH_OF_MOVED
-
-        def transform(block):
-            with np.errstate(all="ignore"):  # a warning would reveal a private value
-                rows = block if mapped is None else mapped(block)
-                rows = (rows - self.mean) * (self.scale / reach)
-            if not cut:
-                return rows
-            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
-            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
-            return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
-
-        facts = {"bias": self.bias, "scale": reach}
-        if cut:
-            facts = {"n_features": len(self.mean) + len(constant)}
-        return GridRows.build(X, transform, **facts, target=target)
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Convert weights theta to (coef, intercept) for rows ``input_scaler(X)``."""

@@ -377,7 +377,6 @@ class Records:
 
     @property
     def _divides_rows(self) -> bool:
-        """Whether rows or the sums of persons are divided by their norms."""
         units, scaler = self.public.units, self.input_scaler
         joint = units is not None and units.joint
         return joint or scaler.shortens or scaler.normalize

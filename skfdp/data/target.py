@@ -13,14 +13,14 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skfdp.data.validation import check_interval, check_size
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import computed, shown
 from skfdp.privacy.checks import text as checked_text
 
 # Which cells belong to the same declared level.
@@ -78,35 +78,15 @@ class Spelling:
     """
 
     levels: tuple[str | bool | int | float, ...]
+    # The indexes are computed now. If the first cell computed them, the encoder of a
+    # fitted model would reveal in memory whether a private cell holds text.
+    _texts: dict[str, int] = computed()
+    #: The level of each number, unless two text levels have this float64.
+    _numbers: dict[float, int] = computed()
 
     def __post_init__(self) -> None:
-        # Compute both indexes now. If the first cell computed them, the encoder of a
-        # fitted model would reveal in memory whether a private cell holds text.
-        self._texts, self._numbers  # noqa: B018 -- cached
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"levels": self.levels}  # the indexes are computed again
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        object.__setattr__(self, "levels", tuple(state["levels"]))
-        self.__post_init__()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The text of each level, such as "01067", "1" for 1.0, "True"."""
-        return tuple(map(name_of, self.levels))
-
-    @cached_property
-    def _texts(self) -> dict[str, int]:
-        return {
-            text: place
-            for place, level in enumerate(self.levels)
-            if (text := _meaning(level)[0]) is not None
-        }
-
-    @cached_property
-    def _numbers(self) -> dict[float, int]:
-        """The level of each number, unless two text levels have this float64."""
+        texts = {_meaning(level)[0]: place for place, level in enumerate(self.levels)}
+        texts.pop(None, None)
         usual = list(map(_usual_number, self.levels))
         times = Counter(usual)
         known = {
@@ -121,7 +101,19 @@ class Spelling:
                     stored = kind(found)
                 if float(str(stored)) == found:
                     known.setdefault(float(stored), place)
-        return known
+        vars(self).update(_texts=texts, _numbers=known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"levels": self.levels}  # the indexes are computed again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(levels=tuple(state["levels"]))
+        self.__post_init__()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The text of each level, such as "01067", "1" for 1.0, "True"."""
+        return tuple(map(name_of, self.levels))
 
     def place(self, value: Any) -> int:
         """Return the position of the level that a cell matches.
@@ -308,7 +300,6 @@ def _meaning(value: Any) -> tuple[str | None, float | None]:
 
 
 def _usual_number(level: str | bool | int | float) -> float | None:
-    """Return the number of a level; None for text that is not usual for a number."""
     if not isinstance(level, str):
         return _float(level)
     number = number_in(level)
@@ -328,7 +319,6 @@ def _text(text: str) -> str:
 
 
 def _plain_cell(value: Any) -> Any:
-    """Return bytes as text, and a complex number without imaginary part as its real."""
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
     if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:
@@ -726,12 +716,6 @@ class Labels(NamedTuple):
     #: Mask of the records whose label is not in `classes`; None if there are none.
     missing: np.ndarray | None = None
 
-    @classmethod
-    def unseen(cls, classes: Sequence, n_rows: int) -> Labels:
-        """Return the declared classes, with code 0 for every record; y is not read."""
-        declared = declared_labels(classes)
-        return cls(declared, np.zeros(n_rows, dtype=np.int64), "declared")
-
 
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     """Encode y, of any type, as positions in the declared classes.
@@ -852,7 +836,6 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
 
 
 def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels and codes as `numpy.unique` does, with less memory."""
     if y.dtype.kind == "O":
         return np.unique(y, return_inverse=True)
     parts = [y[start : start + 2**18] for start in range(0, len(y), 2**18)]

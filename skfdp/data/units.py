@@ -97,7 +97,6 @@ class Units:
 
     @functools.cached_property
     def _by_person(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers sorted by person, and the number of rows of each person."""
         counts = np.bincount(self.persons, minlength=self.n_units)
         return np.argsort(self.persons, kind="stable"), counts
 
@@ -311,7 +310,6 @@ def units_as_weighted(
 def _taken(
     sample_weight: Any, groups: Any, n_rows: int, relation: Relation
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the checked weights and persons of the rows."""
     if not relation.counts_are_public:
         name = "sample_weight" if groups is None else "groups"
         raise ValueError(

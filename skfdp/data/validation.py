@@ -40,11 +40,6 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={shown(value)} must be True or False.")
 
 
-def is_auto(value: Any) -> bool:
-    """Whether a parameter is the string "auto"; an array never is."""
-    return isinstance(value, str) and value == "auto"
-
-
 def check_number(
     name: str,
     value: Any,
