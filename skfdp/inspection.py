@@ -245,18 +245,12 @@ class EffectsDisplay:
             size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
             ordered = sorted(effects, key=size.__getitem__, reverse=True)
             columns = ordered[:max_panels]
-        if not is_listed(columns) or np.ndim(columns) > 1:
+        known, listed = list(effects), is_listed(columns) and np.ndim(columns) < 2
+        if not listed or not all(name in known for name in columns):
             raise ValueError(
-                f"columns={shown(columns)} must be a list of names: choose from "
-                f"{list(effects)!r}."
+                f"columns={shown(columns)} must be a list of names of effects: choose "
+                f"from {known!r}."
             )
-        columns, known = list(columns), list(effects)
-        for name in columns:
-            if name not in known:
-                raise ValueError(
-                    f"columns={columns!r} has {name!r}, which is not an effect: choose "
-                    f"from {known!r}."
-                )
         effects = {name: effects[name] for name in columns}
         if found.noise is not None:
             most = ", at most" if found.noise.kind == UPPER_BOUND else ""

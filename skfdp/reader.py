@@ -35,6 +35,7 @@ from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows, whole_table
 from skfdp.data.target import (
+    FURTHEST,
     Labels,
     TargetMap,
     check_exactly,
@@ -42,7 +43,6 @@ from skfdp.data.target import (
     check_recoded,
     check_target,
     check_target_bounds,
-    check_unbounded,
     declared_labels,
     encode_any,
     encode_labels,
@@ -51,7 +51,6 @@ from skfdp.data.target import (
 from skfdp.data.units import (
     check_named,
     kept_rows,
-    noise_of_sums,
     units_of,
     without_column,
     without_group_column,
@@ -369,7 +368,10 @@ class Reader:
         n_outputs = 1 if n_outputs <= 2 else n_outputs
         epsilon, delta = declared.parameters["epsilon"], declared.parameters["delta"]
         if of_rows is not None:
-            noise = noise_of_sums(epsilon, delta, relation, X.shape[1] * n_outputs)
+            noise = None
+            if declared.is_private:
+                noise = (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2
+                noise *= X.shape[1] * n_outputs
             units = units_of(*of_rows, noise)
         n = X.shape[0] if whole is None else whole
         n = n if units is None else units.n_units
@@ -474,9 +476,14 @@ class Reader:
             missing = ~np.isfinite(y)
             if missing.any():
                 y = np.where(missing, np.clip(0.0, low, high), y)
-            if math.isinf(high):
-                check_unbounded(y)
-            elif not public:  # integers at the door, as of columns
+            if math.isinf(high) and np.abs(y).max(initial=0.0) > FURTHEST:
+                raise ValueError(
+                    f"y holds numbers beyond {FURTHEST:g}, whose squares overflow "
+                    "float64: rescale the target, or declare target_bounds."
+                )
+            if (
+                math.isfinite(high) and not public
+            ):  # integers at the door, as of columns
                 step = (high - low) * TARGET_STEP
                 y = low + np.rint((np.clip(y, low, high) - low) / step) * step
             # A loss may be an object.
@@ -652,7 +659,7 @@ def public_mask(
                 )
             found = [int(item) % n_features]
         else:
-            found = _named(item, names, labels)
+            found = _named(item, names)
         for index in found:
             if mask[index]:
                 raise ValueError(
@@ -724,19 +731,14 @@ def _listed(spec: Any) -> list:
     return [spec] if single else list(spec)
 
 
-def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[int]:
+def _named(item: Any, names: Sequence[str] | None) -> list[int]:
     if not isinstance(item, str):
         raise ValueError(_UNKNOWN.format(f"{shown(item)} in a list"))
     if names is None:
-        if labels is not None:
-            raise ValueError(
-                f"public_features={item!r} names columns, but the labels of X's "
-                "columns are not strings: rename them, X.columns = "
-                "X.columns.astype(str)."
-            )
         raise ValueError(
-            f"public_features={item!r} names columns, but X has no column names: pass "
-            "a DataFrame (set_output(transform='pandas') on the step before, with "
+            f"public_features={item!r} names columns, but the columns of X have no "
+            "names that are strings: rename them, X.columns.astype(str), or pass a "
+            "DataFrame (set_output(transform='pandas') on the step before, with "
             "sparse_output=False), or indices."
         )
     found = [j for j, name in enumerate(names) if name == item]

@@ -83,7 +83,6 @@ class Block:
         Both arrays have the shape (n_rows, n_entries). Positions count from the start
         of the block and are distinct within a row.
         """
-        raise NotImplementedError
 
     def raw(self, points: np.ndarray) -> np.ndarray:
         """Return points as raw values: days become dates, positions become levels."""

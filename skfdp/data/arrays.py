@@ -26,9 +26,7 @@ from skfdp.privacy.events import Relation
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
-    kind = type(X)
-    marked = hasattr(kind, "iloc") or hasattr(kind, "get_columns")
-    return marked or hasattr(kind, "column_names")
+    return any(hasattr(type(X), n) for n in ("iloc", "get_columns", "column_names"))
 
 
 def is_dask(X: Any) -> bool:
@@ -412,10 +410,9 @@ def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> 
     for block in row_blocks(X):  # in blocks, to avoid a copy of all public columns
         rows = X[block]
         values = rows.data[public[rows.indices]] if issparse(X) else rows[:, public]
-        if np.isnan(values).any():
-            raise ValueError(_INSTEAD["Input X contains NaN"])
         if not np.isfinite(values).all():
-            raise ValueError(_INSTEAD["Input X contains infinity"])
+            what = "NaN" if np.isnan(values).any() else "infinity"
+            raise ValueError(_INSTEAD[f"Input X contains {what}"])
 
 
 def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:

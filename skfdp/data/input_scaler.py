@@ -6,6 +6,7 @@ row independently.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -284,17 +285,10 @@ def resolve_bounds(
         low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
         for name, pair in bounds.items():
             index = _column(name, n_features, names)
-            own = f"bounds[{name!r}]"
-            ends = [np.asarray(side, dtype=float) for side in _pair(pair, own)]
-            if ends[0].size != 1 or ends[1].size != 1:
-                raise ValueError(
-                    f"{own}={shown(pair)} must be a pair (low, high) of two numbers, "
-                    "because the key names one column."
-                )
-            low[index], high[index] = ends[0].item(), ends[1].item()
+            ends = _pair(pair, f"bounds[{name!r}]", single=True)
+            low[index], high[index] = [end.item() for end in ends]
     else:
-        pair = _pair(bounds, "bounds")
-        low, high = [np.asarray(side, dtype=np.float64) for side in pair]
+        low, high = _pair(bounds, "bounds")
         if low.ndim > 1 or high.ndim > 1 or {low.size, high.size} - {1, n_features}:
             raise ValueError(
                 f"bounds has {low.size} lower and {high.size} upper bounds, but X has "
@@ -316,19 +310,20 @@ def resolve_bounds(
     return np.where(np.isfinite(low), low, 0.0), high - low
 
 
-def _pair(value: Any, name: str) -> tuple:
-    try:
-        # Iterating over a frame or a mapping would give its labels or keys.
-        low, high = (
-            None if isinstance(value, dict) or hasattr(value, "columns") else value
-        )
-        np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    except (TypeError, ValueError, OverflowError):
+def _pair(value: Any, name: str, single: bool = False) -> list[np.ndarray]:
+    """Return both ends of bounds, of one column if `single`, as float64."""
+    # Iterating over a frame or a mapping would give its labels or keys.
+    keyed, ends = isinstance(value, dict) or hasattr(value, "columns"), []
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        low, high = None if keyed else value
+        ends = [np.asarray(end, dtype=np.float64) for end in (low, high)]
+    if not ends or (single and any(end.size != 1 for end in ends)):
         raise ValueError(
             f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
-            "or a mapping from column names to such pairs; False declares no bounds."
-        ) from None
-    return low, high
+            "or a mapping from column names to pairs of numbers; False declares no "
+            "bounds."
+        )
+    return ends
 
 
 def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:

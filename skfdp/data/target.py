@@ -541,8 +541,8 @@ def _is_plain(kind: type) -> bool:
 
 # A relative spread below this counts as zero.
 _SMALLEST = 1e-12
-# Largest absolute value of a target without declared bounds.
-_FURTHEST = 1e100
+#: Largest absolute value of a target without declared bounds.
+FURTHEST = 1e100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -632,13 +632,12 @@ def check_target(
     because an error would reveal a private target. `finite=False` accepts NaN and
     infinity. Objects that are not numbers are NaN: a private one must not stop a fit.
     """
-    y = np.asarray(y)
-    if y.dtype.kind not in "biufO":
-        raise ValueError(
-            "y holds values that are not numbers: a regressor needs a numeric target."
+    y, values = np.asarray(y), None
+    if y.dtype.kind in "biufO":
+        values = np.array(
+            each(y.tolist(), real) if y.dtype.kind == "O" else y, np.float64
         )
-    values = np.array(each(y.tolist(), real) if y.dtype.kind == "O" else y, np.float64)
-    if finite and not np.isfinite(values).all():
+    if values is None or (finite and not np.isfinite(values).all()):
         raise ValueError(
             "y holds values that are not numbers, or NaN or infinity: replace such "
             "targets by a constant that is chosen without looking at the data."
@@ -648,15 +647,6 @@ def check_target(
             "y holds negative values: loss='poisson' is for counts and rates."
         )
     return values
-
-
-def check_unbounded(y: np.ndarray) -> None:
-    """Raise ValueError if a target without declared bounds is too large for float64."""
-    if np.abs(y).max(initial=0.0) > _FURTHEST:
-        raise ValueError(
-            f"y holds numbers beyond {_FURTHEST:g}, whose squares overflow float64: "
-            "rescale the target, or declare target_bounds."
-        )
 
 
 def exact_map(
@@ -858,18 +848,17 @@ def declared_labels(classes: Any) -> np.ndarray:
         with contextlib.suppress(TypeError, ValueError):  # labels without an order
             labels = np.asarray(classes)
             labels = np.unique(labels) if labels.ndim == 1 else None
-    if labels is None:
+    # An array has one dtype, so the conversion may have made 1, 1.0 and "1" equal.
+    if (
+        labels is None
+        or len(labels) < 2
+        or len({(type(label), label) for label in classes}) > len(labels)
+    ):
         raise ValueError(
-            f"classes={shown(classes)} must be a sequence of labels of one type."
+            f"classes={shown(classes)} must hold at least two labels, all of one type, "
+            "in a sequence."
         )
     _check_number(labels)
-    # An array has one dtype, so the conversion may have made 1, 1.0 and "1" equal.
-    if len({(type(label), label) for label in classes}) > len(labels):
-        raise ValueError(
-            f"classes={shown(classes)} holds one label in two types: keep one of them."
-        )
-    if len(labels) < 2:
-        raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
     _spelling(labels)
     return labels
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from zipfile import BadZipFile
@@ -67,35 +68,21 @@ def load_purchase100(
         raise FileNotFoundError(
             f"path={str(path)!r} is not a file: give the path of your copy."
         )
-    found, names = None, []
+    X = y = None
     # Raise outside the handler, because the context of an error may quote the file.
-    try:
+    with contextlib.suppress(
+        *(AttributeError, EOFError, KeyError, OSError, TypeError, ValueError),
+        BadZipFile,
+    ):
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            names = sorted(arrays.files)
-            found = [arrays[name] for name in ("features", "labels") if name in names]
-    except (AttributeError, EOFError, OSError, TypeError, ValueError, BadZipFile):
-        pass
-    if found is None:
+            X, y = arrays["features"], arrays["labels"]
+    fits = X is not None and X.ndim == 2 and y.ndim in (1, 2) and 0 < len(X) == len(y)
+    binary = fits and np.isin(X[: _BLOCK * 4], (0, 1)).all()
+    if not binary or X.min() < 0 or X.max() > 1:
         raise ValueError(
-            f"path={str(path)!r} is not a complete .npz file: copy it again."
-        )
-    if len(found) < 2:
-        raise ValueError(
-            f"path={str(path)!r} holds the arrays {names}, expected 'features' and "
-            "'labels': save both in the file."
-        )
-    X, y = found
-    shaped = X.ndim == 2 and y.ndim in (1, 2)
-    if not shaped or len(X) != len(y) or not len(X):
-        raise ValueError(
-            f"path={str(path)!r} has features of shape {X.shape} and labels of shape "
-            f"{y.shape}: expected 2-dimensional features, and for each row a label, as "
-            "a class or one-hot."
-        )
-    if not np.isin(X[: _BLOCK * 4], (0, 1)).all() or X.min() < 0 or X.max() > 1:
-        raise ValueError(
-            f"path={str(path)!r} has features other than 0 and 1, so it is not "
-            "Purchase100: give the path of your copy."
+            f"path={str(path)!r} is not a complete .npz file of Purchase100, with "
+            "2-dimensional 'features' of 0 and 1, and for each row an entry of "
+            "'labels', as a class or one-hot: give the path of your copy."
         )
     y = (y.argmax(axis=1) if y.ndim == 2 else y - y.min()).astype(np.int64)
     X = X.astype(np.uint8)

@@ -88,7 +88,7 @@ def test_a1_labels_and_scores_know_the_code_in_every_type(form):
 def test_a1_numbers_that_are_one_float_are_refused_when_declared(levels):
     with pytest.raises(SchemaError, match="which are the same category: keep one"):
         TableSchema({"code": Category(levels)})
-    with pytest.raises(ValueError, match="same label: keep one|one label in two types"):
+    with pytest.raises(ValueError, match="same label: keep one|all of one type"):
         encode_any(np.array([A]), levels)
 
 

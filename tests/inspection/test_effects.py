@@ -220,7 +220,7 @@ def test_models_without_noise_have_no_bands(stays):
 AXES = "must be None or h|ax has"
 NO_NAMES, NO_TARGET = "columns=.* must be a list of names", "target=.* must be one of"
 REFUSED = [
-    ({"columns": ["Größe"]}, "'Größe', which is not an effect"),
+    ({"columns": ["Größe"]}, "columns=.*Größe.* must be a list of names"),
     ({"columns": []}, "there is no effect to draw"),
     *(({"columns": odd}, NO_NAMES) for odd in (True, 3, "Alter", np.ma.masked)),
     *(({"target": odd}, NO_TARGET) for odd in (pd.NA, [0], np.eye(2), "x")),
