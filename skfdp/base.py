@@ -191,9 +191,6 @@ def documented(kind: type) -> type:
     return kind
 
 
-# Code that all classifiers share.
-
-
 def _has_probabilities(model) -> bool:
     loss = model._given()["loss"]
     if loss == "log_loss":

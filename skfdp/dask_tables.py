@@ -31,8 +31,6 @@ from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 from skfdp.reader import Reader
 
-# Poisson batches of remote rows: each partition draws its own rows.
-
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
@@ -77,9 +75,6 @@ class PartitionBatches:
     def draw(self) -> PartitionBatch:
         """Return the next batch."""
         return PartitionBatch(random_words(self._generator, 4).tobytes(), self._rate)
-
-
-# Partitions, which store rows, and calls to all partitions.
 
 
 #: The name under which a partition stores its rows, first raw and then as `Records`.
@@ -282,9 +277,6 @@ class Partitions:
             self._asked(numbers, _put, arguments)  # the next call finds lost ones
 
 
-# Records, tables and queries over partitions.
-
-
 def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
     """Return the table with these public columns, and zeros in private columns.
 
@@ -395,9 +387,6 @@ class PartitionedRecords:
         return dataclasses.replace(self, name=name, none=make(self.none), **changes)
 
 
-# Partitions of Dask arrays and frames, and tables of the same types.
-
-
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
     rows = _delayed(X)
     if y is None:
@@ -455,9 +444,6 @@ def _current_client() -> Any:
         with contextlib.suppress(ValueError):
             return default_client()
     return None
-
-
-# From a collection to records.
 
 
 def on_records(

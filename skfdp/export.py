@@ -230,9 +230,6 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     return found, coef[:, order], intercept
 
 
-# Models of raw tables.
-
-
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
     """Convert a model with a schema, as `_of_numbers` converts one without."""
     schema, transformers, weights = model._reader.declaration.schema, [], []
@@ -367,9 +364,6 @@ def _tables(
             own = np.column_stack([table[cell] for cell in known])
             found.append((kind, [*steps, listed], own))
     return found, undeclared
-
-
-# The table of a linear model's coefficients.
 
 
 #: Quantile of the normal distribution for a two-sided interval of 95 %.

@@ -20,9 +20,6 @@ from skfdp.solvers.public_model import warn_of_public_model
 
 __all__ = ["EffectsDisplay"]
 
-# Panels: each draws one effect, as a curve or as bars.
-
-
 _GREY, _MARGIN = "0.45", 0.12
 
 

@@ -59,21 +59,10 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
-from skfdp.solvers.parameters import (
-    ASSUMPTIONS,
-    MANY_CLASSES,
-    Loop,
-    is_far,
-    n_threads,
-)
+from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far, n_threads
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
 from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
-
-# The noiseless optimum of the objective that noisy descent minimises.
-
-
-_PRECISELY = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
 
 
 def optimum(
@@ -135,17 +124,15 @@ def optimum(
         gradient = np.column_stack([by_theta, by_intercept])
         return value / n_records, gradient.ravel() / n_records
 
+    precisely = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
     found = minimize(
         objective,
         np.zeros(n_outputs * (n_features + 1)),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 10_000, **_PRECISELY},
+        options={"maxiter": 10_000, **precisely},
     )
     return *split(found.x), int(found.nit)
-
-
-# Code that all linear estimators share.
 
 
 class LinearModel(PrivateEstimator):
@@ -696,9 +683,6 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         )
 
 
-# DPSGD-F: private centring before private training (Sun, Suresh and Menon 2023).
-
-
 @documented
 @public("skfdp")
 class DPSGDFClassifier(FeatureDPLogisticRegression):
@@ -777,9 +761,6 @@ class DPSGDFClassifier(FeatureDPLogisticRegression):
     ) -> None:
         super().__init__(public_model=None)
         self._set(locals())
-
-
-# Linear regressors: squared error, Huber and Poisson.
 
 
 # The exponential of a larger margin overflows float64.

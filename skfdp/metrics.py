@@ -535,9 +535,6 @@ def _planned(
     return layout, query, schedule, n_records
 
 
-# Private scorers for scikit-learn's cross-validation and searches.
-
-
 def _score(
     given: Mapping[str, Any], estimator: Any, X: Any, y: Any
 ) -> float | dict[str, float]:

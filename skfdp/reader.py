@@ -36,11 +36,11 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows, whole_table
 from skfdp.data.target import (
     FURTHEST,
+    RECODED,
     Labels,
     TargetMap,
     check_exactly,
     check_member,
-    check_recoded,
     check_target,
     check_target_bounds,
     declared_labels,
@@ -336,7 +336,10 @@ class Reader:
             names = getattr(named, "feature_names_in_", None)
             if encoder is None:
                 mask = public_mask(declared.public_features, n_features, names, frame)
-                check_keys(declared.bounds, names, frame)
+                if isinstance(declared.bounds, Mapping):
+                    for key in declared.bounds:
+                        if isinstance(key, numbers.Integral):
+                            _check_position(key, _labels_of(names, frame), "bounds")
             table = None if encoder is None else EncodedTable(encoder, X, mask)
             declared.check_split(mask if table is None else table.mask)
         else:
@@ -492,8 +495,14 @@ class Reader:
             return y, missing if missing.any() else None, {"target_map": target_map}
         classes = declared.classes
         if y is not None:
-            if classes is not None:
-                check_recoded(y, classes)
+            kind = None if classes is None else np.asarray(classes).dtype.kind
+            if kind == "b" and y.dtype.kind in "iu":
+                # The integers may be codes: before some fits scikit-learn replaces
+                # labels by 0, ..., k-1, and reads predictions as such codes.
+                raise ValueError(
+                    f"y holds whole numbers, and `classes`={list(classes)!r} holds "
+                    f"booleans: y and `classes` differ in type. {RECODED}"
+                )
             labels = (encode_any if self._takes_any else encode_labels)(y, classes)
             check_member(labels.classes)
             if not declared.is_private:
@@ -593,15 +602,9 @@ def public_mask(
 ) -> np.ndarray:
     """Return the boolean mask of the public columns.
 
-    Parameters
-    ----------
-    public_features : None, "all", str, int, sequence, slice or mask
-        Column names, fnmatch patterns, indices, a boolean mask or a slice.
-    n_features : int
-    names : sequence of str or None
-        Names of the columns; None if X has no names.
-    X : DataFrame or array, default=None
-        Only the column labels of X are read.
+    `public_features` is None, "all", column names, fnmatch patterns, indices, a boolean
+    mask or a slice. `names` are the names of the columns; None: X has no names. Only
+    the column labels of X are read.
 
     Notes
     -----
@@ -676,18 +679,6 @@ def _labels_of(names: Sequence[str] | None, X: Any) -> list | None:
     if own is not None and not callable(own):
         return list(own)
     return None if names is None else list(names)
-
-
-def check_keys(bounds: Any, names: Sequence[str] | None, X: Any) -> None:
-    """Refuse integer keys of `bounds` that may be labels or positions of X's columns.
-
-    The rule is that of `public_mask`.
-    """
-    if isinstance(bounds, Mapping):
-        labels = _labels_of(names, X)
-        for key in bounds:
-            if isinstance(key, numbers.Integral):
-                _check_position(key, labels, "bounds")
 
 
 def _check_position(item: int, labels: list | None, name: str) -> None:

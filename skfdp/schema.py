@@ -171,8 +171,7 @@ class TableSchema:
             thousands=self.thousands or None,
         )
         try:
-            self._check_columns()
-            self._check_format()
+            self._check()
             spelling_of(Unknown().gone(self), "missing")
             for name, column in self.columns.items():
                 spelling_of(column.gone(self), f"missing of {name!r}")
@@ -186,7 +185,7 @@ class TableSchema:
         except ValueError as error:  # depends on declarations only
             raise SchemaError(str(error)) from None
 
-    def _check_columns(self) -> None:
+    def _check(self) -> None:
         for text in (*self.columns, self.group, self.delimiter, self.declared_by):
             if isinstance(text, str):
                 checked_text("the schema", text)
@@ -215,7 +214,6 @@ class TableSchema:
                 "it out."
             )
 
-    def _check_format(self) -> None:
         check_choice("decimal", self.decimal, (".", ",", None))
         known = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
         check_choice("thousands", self.thousands, known)
@@ -379,11 +377,7 @@ class TableSchema:
     def groups(self, table: Any, given: Any = None) -> Any:
         """Return the person of each row, or None if each row is a record.
 
-        Parameters
-        ----------
-        table : DataFrame
-        given : array-like or str, default=None
-            The `groups` argument of a fit: persons, or the name of their column.
+        `given` is the `groups` argument of a fit: persons, or the name of their column.
         """
         by_name = given is None or isinstance(given, str)
         named = given if isinstance(given, str) else self.group

@@ -457,9 +457,6 @@ class Smoothing:
         return out
 
 
-# Knots of the linear spline basis.
-
-
 #: Default number of knots outside of an estimator.
 STANDALONE_KNOTS = 8
 #: Default number of knots in an estimator, where shapes that the noise would hide are

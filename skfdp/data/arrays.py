@@ -21,8 +21,6 @@ from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 
-# Raw tables, their columns, and the types of the columns.
-
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
@@ -116,9 +114,6 @@ def raw_column(X: Any, place: int) -> Any:
     if hasattr(type(X), "column_names"):
         return X.column(place)
     return X[:, place]
-
-
-# Checked tables of numbers, and targets.
 
 
 # Dtypes of X that are kept. A float64 copy of X would double the memory of a fit.
@@ -526,9 +521,6 @@ def _canonical(X) -> csr_array:
         X = X.copy()
         X.sum_duplicates()
     return X
-
-
-# Names of columns and targets, in plans and reports.
 
 
 def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:

@@ -624,9 +624,6 @@ _HOURS = [f"{hour:02}" for hour in range(24)]
 MOST_KNOTS = 1000
 
 
-# Reading single values.
-
-
 def pandas_for(use: str = "a table with a schema") -> Any:
     """Return pandas, which `use` needs, or raise ImportError."""
     try:

@@ -379,9 +379,6 @@ class CodedRows:
         return CodedGridRows.build(categories, numbers, *self.shape)
 
 
-# The encoded raw table of a fit.
-
-
 @dataclasses.dataclass(frozen=True)
 class EncodedTable:
     """The encoded rows of a fit, and the raw column of each encoded column.

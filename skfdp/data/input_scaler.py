@@ -343,9 +343,6 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
     )
 
 
-# Rescaled rows of a dense table, read in blocks.
-
-
 #: Rescaled public columns of at most this many bytes are kept in memory. Otherwise they
 #: are rescaled again on each pass.
 MOST_KEPT = 2**26
@@ -402,9 +399,6 @@ class LazyRows:
 
 #: Quantised rows that are not centred; see `Records.integers`.
 Integers = CodedGridRows | GridRows | SparseGridRows
-
-
-# Centred and scaled rows for solvers, and the conversion of weights to coefficients.
 
 
 # If the factors of two columns differ by more than this ratio, all factors are applied
@@ -604,9 +598,6 @@ def _factors(
         after = 1.0  # otherwise columns with a small factor would be rounded to zero
     before = scale / after
     return before, after, bool((np.abs(mean * before) > 1).any())
-
-
-# Rescaled rows that are centred, divided and perhaps rotated, block by block.
 
 
 @dataclasses.dataclass(frozen=True)

@@ -351,13 +351,6 @@ class Records:
             return dataclasses.replace(found, room=None)
         return found
 
-    def with_rows_of(self, **changes: Any) -> Records:
-        """Return this table with other values of fields, and the same `integers`."""
-        found = dataclasses.replace(self, **changes)
-        if "integers" in vars(self):
-            vars(found)["integers"] = self.integers
-        return found
-
     def coded(
         self, factors: np.ndarray, private_part: bool = False
     ) -> CodedGridRows | None:
@@ -368,18 +361,15 @@ class Records:
         """
         source, public = getattr(self.X, "source", None), self.public
         usable = isinstance(source, CodedRows) and not self.X.steps
-        if not usable or self._divides_rows or not source.saves(public.n_outputs):
+        # Rows, or the sums of persons, must not be divided by their norms.
+        scaler, joint = public.input_scaler, public.units and public.units.joint
+        usable = usable and not (joint or scaler.shortens or scaler.normalize)
+        if not usable or not source.saves(public.n_outputs):
             return None
         if private_part:
             source = source.part(~public.encoding.public_blocks, ~public.mask)
         rows, chosen = source.integers(factors), self.X.rows
         return rows if chosen is None else rows.chosen(chosen)
-
-    @property
-    def _divides_rows(self) -> bool:
-        units, scaler = self.public.units, self.input_scaler
-        joint = units is not None and units.joint
-        return joint or scaler.shortens or scaler.normalize
 
     @property
     def n_rows(self) -> int:
@@ -403,7 +393,10 @@ class Records:
 
     def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
         """Return the table with a changed target; `change` acts on each entry."""
-        return self.with_rows_of(target=change(self.target))
+        found = dataclasses.replace(self, target=change(self.target))
+        if "integers" in vars(self):  # the same, which are not computed again
+            vars(found)["integers"] = self.integers
+        return found
 
     @property
     def total_weight(self) -> float:

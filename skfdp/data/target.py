@@ -683,9 +683,6 @@ def exact_map(
 SPREAD = math.sqrt(math.pi / 2)
 
 
-# The class labels of a classifier, and the label of each record.
-
-
 #: Remedy in errors on labels that scikit-learn may have replaced by 0, ..., k-1.
 RECODED = (
     "Declare the labels of y as they are in y. In cross_val_predict(method="
@@ -746,19 +743,6 @@ def check_member(classes: np.ndarray) -> None:
                 "OutputCodeClassifier [-1, 1]), or fit all classes without it."
             )
         frame = frame.f_back
-
-
-def check_recoded(y: np.ndarray, classes: Any) -> None:
-    """Refuse integers in y if the declared classes are booleans.
-
-    The integers may be codes: before some fits scikit-learn replaces labels by 0, ...,
-    k-1, and reads predictions as such codes.
-    """
-    if y.dtype.kind in "iu" and np.asarray(classes).dtype.kind == "b":
-        raise ValueError(
-            f"y holds whole numbers, and `classes`={list(classes)!r} holds booleans: y "
-            f"and `classes` differ in type. {RECODED}"
-        )
 
 
 def check_exactly(y: np.ndarray, labels: Labels) -> None:
