@@ -79,13 +79,12 @@ def _new_grid(n_panels: int, ax: Any) -> list[Any]:
         raise ValueError("there is no effect to draw: choose at least one.")
     if ax is not None:
         given = list(np.ravel(np.asarray(ax, dtype=object)))
-        if len(given) != n_panels:
+        are_axes = all(hasattr(one, "plot") and hasattr(one, "figure") for one in given)
+        if not are_axes or len(given) != n_panels:
             raise ValueError(
-                f"ax has {len(given)} axes, but there are {n_panels} effects: pass one "
-                "for each, or None for a new figure."
+                f"ax={shown(ax)} must be None or hold matplotlib Axes, one for each of "
+                f"the {n_panels} effects."
             )
-        if not all(hasattr(one, "plot") and hasattr(one, "figure") for one in given):
-            raise TypeError(f"ax={shown(ax)} must be None or hold matplotlib Axes.")
         return given
     try:
         import matplotlib.pyplot as plt

@@ -225,23 +225,16 @@ class Reader:
     * `_omits_zeros`: whether encoded rows with many columns may be sparse.
 
     ``_norm(n_features, mask)`` returns the parameters `row_norm` and `normalize`.
-
-    Attributes
-    ----------
-    declaration : Declaration
-    encoder : DeclaredEncoder or None
-    group_column : str or None
-        The column of X that `groups` named, which is not a feature.
-    mask : ndarray of bool
-        Mask of the public columns of X; `read` sets it, and the fields around it.
-    columns : dict
-        The attributes `n_features_in_` and `feature_names_in_`.
+    `read` makes a reader with all fields.
     """
 
     declaration: Declaration
     encoder: DeclaredEncoder | None = None
+    #: The column of X that `groups` named, which is not a feature.
     group_column: str | None = None
+    #: Mask of the public columns of X.
     mask: np.ndarray | None = None
+    #: The attributes `n_features_in_` and `feature_names_in_`.
     columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -306,8 +299,11 @@ class Reader:
         elif isinstance(groups, str):
             check_named(declared.public_features, declared.bounds, groups)
             group_column, (X, groups) = groups, without_group_column(X, groups)
-        elif not typed:
-            y = self._untyped(like, y)
+        elif not typed:  # the type of the target depends on private values
+            kinds, public_y = ("integer", "number"), declared.public_target
+            plain = like._target == "numbers" and type_kind(y) in kinds
+            if not (plain or public_y or getattr(y, "ndim", 0) != 1):
+                y = objects(exact(y))
         frame, smooths = X, like._smoothing is not None and declared.is_private
         mask = self.mask
         if schema is not None:
@@ -454,12 +450,6 @@ class Reader:
         if not self._takes_any:
             check_complete(found, y)
         return found
-
-    def _untyped(self, like: Any, y: Any) -> Any:
-        """Return the target of a partition, whose type depends on private values."""
-        plain = like._target == "numbers" and type_kind(y) in ("integer", "number")
-        kept = plain or self.declaration.public_target or getattr(y, "ndim", 0) != 1
-        return y if kept else objects(exact(y))
 
     def target(
         self, like: Any, y: np.ndarray | None, n_rows: int

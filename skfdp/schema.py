@@ -768,15 +768,10 @@ def _is_csv(table: Any) -> bool:
 
 
 class OpenTable:
-    """A frame or file, with its names and stored types; columns are read on demand.
+    """A frame or file, with its `names` and stored types; columns are read on demand.
 
-    Attributes
-    ----------
-    names : list of str
-    nameless : list of str
-        Names that pandas gave to the columns of a CSV file that have no name.
-    index : Index or None
-        Index of a pandas frame.
+    `nameless` are the names that pandas gave to columns of a CSV file without a name,
+    and `index` is that of a pandas frame.
     """
 
     def __init__(self, table: Any, schema: TableSchema):

@@ -68,10 +68,7 @@ def check_table(X: Any) -> Any:
     """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
     for is_so, kind in (
-        (
-            is_dask(X),
-            "a Dask collection: pass its partitions, X.map_partitions(...)",
-        ),
+        (is_dask(X), "a Dask collection: pass its partitions, X.map_partitions(...)"),
         (isinstance(X, LargeTable), "read in blocks: pass pandas.read_parquet(path)"),
         (hasattr(type(X), "get_fragments"), "a data set of pyarrow: pass X.to_table()"),
         (issparse(X), "a sparse matrix: pass a DataFrame"),

@@ -399,15 +399,15 @@ class Date(Column, type=("date", "datetime")):
         if form is None:
             return
         place = f"format={shown(form)} of {name!r}"
-        known = isinstance(form, str) and "%" in form
-        if known and not _parts(form) & {*"YGcyx"}:
-            raise SchemaError(f"{place} needs a year, {example}.")
+        known = isinstance(form, str) and bool(_parts(form) & {*"YGcyx"})
         try:
             datetime.datetime.strptime(_EXAMPLE.strftime(form), form) if known else None
         except (ValueError, re.error):
             known = False
         if not known:
-            raise SchemaError(f"{place} must be a strptime format, {example}.")
+            raise SchemaError(
+                f"{place} must be a strptime format with a year, {example}."
+            )
         first = self._first_year()
         if first and moment(self.last) >= np.datetime64(f"{first + 100:04}"):
             raise SchemaError(

@@ -296,16 +296,12 @@ def resolve_bounds(
             )
         low = np.broadcast_to(low, n_features).copy()
         high = np.broadcast_to(high, n_features).copy()
-        if not np.isfinite(low).all() or not np.isfinite(high).all():
-            raise ValueError(
-                f"bounds={shown(bounds)} must be finite: to leave a column unbounded, "
-                "pass a mapping without that column."
-            )
-    if not (low < high).all():
-        raise ValueError(
-            f"bounds={shown(bounds)} must satisfy low < high in every column."
-        )
     finite = np.isfinite(low) & np.isfinite(high)
+    if not (low < high).all() or not (finite.all() or isinstance(bounds, Mapping)):
+        raise ValueError(
+            f"bounds={shown(bounds)} must be finite and must satisfy low < high in "
+            "every column: to leave a column unbounded, pass a mapping without it."
+        )
     check_interval("bounds", bounds, low[finite], high[finite])
     return np.where(np.isfinite(low), low, 0.0), high - low
 
@@ -442,24 +438,19 @@ class Coordinates:
     longest: float | None = None
 
     @classmethod
-    def moved(cls, input_scaler, mean, scale, bias, mean_error, longest) -> Coordinates:
-        """Build coordinates for rows that are centred before quantisation."""
-        if bias is not None and math.isinf(longest):
-            bias = on_grid(bias / _REACH_OF_MOVED) * _REACH_OF_MOVED
-        return cls(input_scaler, mean, scale, bias, mean_error, longest)
-
-    @classmethod
-    def centred(cls, input_scaler, mean, scale, bias, mean_error=0.0) -> Coordinates:
-        """Build coordinates for rows that are quantised before they are centred.
-
-        The mean and the bias are rounded to the grid.
-        """
+    def centred(
+        cls, input_scaler, mean, scale, bias, mean_error=0.0, longest=None
+    ) -> Coordinates:
+        """Build coordinates whose bias, and mean without `longest`, are on the grid."""
         before, after, is_far = _factors(scale, mean)
-        if not is_far:
+        if longest is not None:
+            after = _REACH_OF_MOVED
+        elif not is_far:
             mean = on_grid(mean * before) / before
-        if bias is not None:
-            bias = max(on_grid(bias / after), GRID) * after
-        return cls(input_scaler, mean, scale, bias, mean_error)
+        if bias is not None and (longest is None or math.isinf(longest)):
+            bias = on_grid(bias / after)
+            bias = (bias if longest is not None else max(bias, GRID)) * after
+        return cls(input_scaler, mean, scale, bias, mean_error, longest)
 
     def grid(
         self,

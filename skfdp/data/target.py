@@ -87,13 +87,15 @@ class Spelling:
     def __post_init__(self) -> None:
         texts = {_meaning(level)[0]: place for place, level in enumerate(self.levels)}
         texts.pop(None, None)
-        usual = list(map(_usual_number, self.levels))
-        times = Counter(usual)
-        known = {
-            found: place
-            for place, found in enumerate(usual)
-            if found is not None and times[found] == 1
-        }
+        usual = {}
+        for place, level in enumerate(self.levels):
+            found, is_text = level, isinstance(level, str)
+            if is_text:  # a number only if it is the usual text of this number
+                found = number_in(level)
+            if not is_text or (found is not None and _shortest(found) == level):
+                usual[place] = _float(found)
+        times = Counter(usual.values())
+        known = {found: place for place, found in usual.items() if times[found] == 1}
         for found, place in [*known.items()]:
             for kind in (np.float32, np.float16):
                 # In a column of float32, 0.1 is 0.10000000149.
@@ -267,7 +269,7 @@ def _level(value: Any) -> str | bool | int | float | None:
         return _text(value) or None
     if is_missing_cell(value):
         return None
-    if _is_bool(value):
+    if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if _is_number(value):
         found = _exact(value)
@@ -282,9 +284,9 @@ def _meaning(value: Any) -> tuple[str | None, float | None]:
     """
     value = _plain_cell(value)
     if isinstance(value, str):
-        text = _word(_text(value))
-        if _is_word(text):
-            return text, float(text == "True")
+        text = _text(value)
+        if text.casefold() in ("true", "false"):
+            return text.capitalize(), float(text.casefold() == "true")
         number = number_in(text)
         if number is None:
             missing = not text or text in TAKEN_FOR_MISSING
@@ -292,26 +294,15 @@ def _meaning(value: Any) -> tuple[str | None, float | None]:
         return text, _float(number)
     if is_missing_cell(value):
         return None, math.nan
-    if _is_bool(value):
+    if isinstance(value, (bool, np.bool_)):
         return str(bool(value)), float(value)
     if _is_number(value):
         return None, _float(value)
     return _written(value), None
 
 
-def _usual_number(level: str | bool | int | float) -> float | None:
-    if not isinstance(level, str):
-        return _float(level)
-    number = number_in(level)
-    return None if number is None or _shortest(number) != level else _float(number)
-
-
 def _is_word(text: str | None) -> bool:
     return text in ("True", "False")
-
-
-def _word(text: str) -> str:
-    return text.capitalize() if text.casefold() in ("true", "false") else text
 
 
 def _text(text: str) -> str:
@@ -343,10 +334,6 @@ def is_missing_cell(value: Any) -> bool:
     if value is None or type(value).__name__ in missing:
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
 
 
 def _is_number(value: Any) -> bool:
@@ -470,7 +457,7 @@ def moment(value: Any, read: Callable[[str], Any] | None = None) -> np.datetime6
 
 
 def _as_moment(value: Any, read: Callable[[str], Any]) -> np.datetime64:
-    if _is_number(value) and not _is_bool(value):
+    if _is_number(value) and not isinstance(value, (bool, np.bool_)):
         value = repr(_float(value))
     if isinstance(value, str):
         value = read(value.strip())
