@@ -466,18 +466,7 @@ def on_records(
     sizes of the partitions are sent to this process. At the end the workers free all
     partitions.
     """
-    _check(reader, like, y, planning, of_rows)
-    partitions = Partitions(_parts_of(X, y), _current_client())
-    try:
-        return use(_read(reader, like, partitions, X, y, planning))
-    finally:
-        partitions.close()
-
-
-def _check(
-    reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
-) -> None:
-    """Refuse what Dask collections do not support, before any row is read."""
+    # Refuse what Dask collections do not support, before any row is read.
     declared, model = reader.declaration, type(like).__name__
     if like._rows != "linear":
         raise TypeError(
@@ -509,6 +498,11 @@ def _check(
             f"{model} requires y to be passed: give a Dask array or Series with the "
             "partitions of X."
         )
+    partitions = Partitions(_parts_of(X, y), _current_client())
+    try:
+        return use(_read(reader, like, partitions, X, y, planning))
+    finally:
+        partitions.close()
 
 
 def _read(

@@ -418,8 +418,9 @@ class Reader:
     def checked(self, like: Any, X: Any, typed: bool = True, **how: bool) -> Any:
         """Return X as a table of numbers; `typed` as for `declared_numbers`."""
         if self.declaration.schema is None:
-            every = dict.fromkeys(range(len(column_labels(X))))
-            declared = every if like._rows == "raw" else self.declaration.bounds
+            declared = self.declaration.bounds
+            if like._rows == "raw":
+                declared = dict.fromkeys(range(len(column_labels(X))))
             X = declared_numbers(X, declared, typed)
         return check_arrays(like, X, accept_sparse=like._rows != "clipped", **how)
 
@@ -602,10 +603,10 @@ def public_mask(
     number of columns. Integers are read as positions only if X is an array, if all
     labels are strings, or if the labels are 0, 1, 2, … in order.
     """
-    spec, labels = public_features, _labels_of(names, X)
-    mask = np.zeros(n_features, dtype=bool)
+    spec, mask = public_features, np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask
+    labels = _labels_of(names, X)
     if isinstance(spec, str) and spec == "all":
         if labels is not None and "all" in labels:
             raise ValueError(

@@ -359,27 +359,29 @@ class LazyRows:
 
     @classmethod
     def of(
-        cls, rows: Any, change: Callable[[np.ndarray], np.ndarray], width: int
+        cls,
+        rows: Any,
+        change: Callable[[np.ndarray], np.ndarray],
+        width: int,
+        keeps: bool = False,
     ) -> LazyRows:
-        """Return rows of `width` entries that `change` makes of blocks of `rows`."""
-        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
-        return cls(lambda block: change(rows[block]), shape, on_disk)
+        """Return rows of `width` entries that `change` makes of blocks of `rows`.
 
-    def kept(self) -> LazyRows:
-        """Return rows that are computed once, at their first use, if they are few."""
-        n_rows, width = self.shape
-        if 8 * n_rows * width > MOST_KEPT:
-            return self
+        With `keeps` they are made once, at their first use, if they are few.
+        """
+        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
+        if not keeps or 8 * math.prod(shape) > MOST_KEPT:
+            return cls(lambda block: change(rows[block]), shape, on_disk)
 
         @functools.cache
-        def rows() -> np.ndarray:
-            found = np.empty(self.shape)
-            for block in blocks(n_rows, width):
-                found[block] = self.read(block)
+        def kept() -> np.ndarray:
+            found = np.empty(shape)
+            for block in blocks(*shape):
+                found[block] = change(rows[block])
             found.flags.writeable = False
             return found
 
-        return dataclasses.replace(self, read=lambda block: rows()[block])
+        return cls(lambda block: kept()[block], shape, on_disk)
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         return self.read(block)

@@ -183,7 +183,7 @@ class PublicRecords:
         def change(rows: np.ndarray) -> np.ndarray:
             return input_scaler.mapped(rows[:, mask])
 
-        return LazyRows.of(self._table, change, int(mask.sum())).kept()
+        return LazyRows.of(self._table, change, int(mask.sum()), keeps=True)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
         """Yield `mapped` in blocks of rows.

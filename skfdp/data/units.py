@@ -195,8 +195,8 @@ def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
 # Largest integer weight in a fit without noise, where no grid limits weights.
 _FINE = 2**32
 _NOT_WEIGHTS = (
-    "sample_weight must be one finite, non-negative number for each row, positive in "
-    "any row, and must not depend on private values: leave it out for equal weights."
+    "sample_weight must be one finite, non-negative number for each row, not zero in "
+    "all, and must not depend on private values: leave it out for equal weights."
 )
 _MISSING = (
     "groups has missing entries: give each such row the name of its person, or a name "
