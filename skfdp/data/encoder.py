@@ -20,7 +20,7 @@ from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
 from skfdp.data.grid import on_grid
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import computed, shown
 
 #: Number of encoded columns up to which estimators store the encoding as dense.
 MOST_DENSE = 4096
@@ -395,42 +395,36 @@ class EncodedTable:
     #: Conversion to smooth terms; None if solvers read the encoded columns.
     smoothing: Smoothing | None = None
 
-    @property
-    def block(self) -> np.ndarray:
-        """The number of the block of each solver column, shape (n_columns,)."""
-        smoothing = self.smoothing
-        return self._block_of_encoded if smoothing is None else smoothing.block
+    #: The number of the block of each solver column, shape (n_columns,).
+    block: np.ndarray = computed()
+    #: The block number of each solver column; -1 outside of category blocks.
+    levels: np.ndarray = computed()
+    #: Whether the raw column of a block is public, shape (n_blocks,).
+    public_blocks: np.ndarray = computed()
+    #: Mask of the public solver columns, shape (n_columns,).
+    mask: np.ndarray = computed()
+    #: Mask of the public encoded columns, shape (n_encoded,).
+    public_encoded: np.ndarray = computed()
 
-    @property
-    def _block_of_encoded(self) -> np.ndarray:
-        sizes = [len(block.levels) for block in self.encoder.blocks_]
-        return np.repeat(np.arange(len(sizes)), sizes)
-
-    @property
-    def levels(self) -> np.ndarray:
-        """The block number of each solver column; -1 outside of category blocks."""
-        kinds = np.array([block.kind == "categories" for block in self.encoder.blocks_])
-        return np.where(kinds[self.block], self.block, -1)
-
-    @property
-    def public_blocks(self) -> np.ndarray:
-        """Whether the raw column of a block is public, shape (n_blocks,)."""
-        return self.raw_mask[[block.parent for block in self.encoder.blocks_]]
+    def __post_init__(self) -> None:
+        blocks = self.encoder.blocks_
+        sizes = [len(block.levels) for block in blocks]
+        encoded = np.repeat(np.arange(len(sizes)), sizes)
+        block = encoded if self.smoothing is None else self.smoothing.block
+        public = self.raw_mask[[one.parent for one in blocks]]
+        kinds = np.array([one.kind == "categories" for one in blocks])
+        vars(self).update(
+            block=block,
+            levels=np.where(kinds[block], block, -1),
+            public_blocks=public,
+            mask=public[block],
+            public_encoded=public[encoded],
+        )
 
     @property
     def of_public(self) -> tuple[Block, ...]:
         """The blocks of the public raw columns, without gaps between them."""
         return placed(itertools.compress(self.encoder.blocks_, self.public_blocks))
-
-    @property
-    def mask(self) -> np.ndarray:
-        """Mask of the public solver columns, shape (n_columns,)."""
-        return self.public_blocks[self.block]
-
-    @property
-    def public_encoded(self) -> np.ndarray:
-        """Mask of the public encoded columns, shape (n_encoded,)."""
-        return self.public_blocks[self._block_of_encoded]
 
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
         """Return the table with smooth terms; parameters as for `Smoothing`."""

@@ -108,6 +108,15 @@ class PublicRecords:
     #: noise as the weighted average. The defaults in `skfdp.solvers.parameters` depend
     #: on this noise.
     n_effective: float = computed()
+    #: Weight of each row in a sum, with total `n_records`; None: all are 1.
+    shares: np.ndarray | None = computed()
+    #: The privacy unit: "person", with any number of rows, or "record".
+    unit: str = computed()
+    has_persons: bool = computed()
+    #: Whether `of_public` stores some columns of sparse encoded rows as dense.
+    is_narrowed: bool = computed()
+    #: The `Declaration` about the table.
+    declared: Any = computed()
 
     def __post_init__(self):
         n_private = int((~self.mask).sum())
@@ -120,8 +129,9 @@ class PublicRecords:
         if longest is None:
             longest = math.sqrt(n_private) if private_bounded else math.inf
         n_counts, total_weight, reach = self.n_records, self.n_records, 1.0
+        shares, unit = None, "record"
         if self.units is not None:
-            reach = self.units.reach
+            reach, shares, unit = self.units.reach, self.units.shares, self.units.unit
             n_counts, total_weight = int(self.units.weights.sum()), self.units.total
         vars(self).update(
             n_features=len(self.mask),
@@ -136,12 +146,12 @@ class PublicRecords:
             total_weight=total_weight,
             reach=reach,
             n_effective=self.n_records / reach,
+            shares=shares,
+            unit=unit,
+            has_persons=unit == "person",
+            is_narrowed=self.sparse and self.encoding is not None,
+            declared=getattr(self.reader, "declaration", None),
         )
-
-    @property
-    def declared(self) -> Any:
-        """The `Declaration` about the table."""
-        return self.reader.declaration
 
     @property
     def n_rows(self) -> int:
@@ -149,24 +159,9 @@ class PublicRecords:
         return self._table.shape[0]
 
     @property
-    def shares(self) -> np.ndarray | None:
-        """Weight of each row in a sum, with total `n_records`; None: all are 1."""
-        return None if self.units is None else self.units.shares
-
-    @property
-    def has_persons(self) -> bool:
-        """Whether the privacy unit is a person, with any number of rows."""
-        return self.units is not None and self.units.persons is not None
-
-    @property
-    def unit(self) -> str:
-        """The privacy unit: "person" or "record"."""
-        return "person" if self.has_persons else "record"
-
-    @property
     def row_shares(self) -> np.ndarray:
         """`shares` as an array; only for tables whose number of rows is public."""
-        return np.ones(self.n_rows) if self.units is None else self.units.shares
+        return np.ones(self.n_rows) if self.shares is None else self.shares
 
     @property
     def X(self) -> np.ndarray | csr_array | LargeTable:
@@ -195,11 +190,6 @@ class PublicRecords:
         mapped, sparse = self.mapped, issparse(self._table)
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
             yield mapped[block]
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether `of_public` stores some columns of sparse encoded rows as dense."""
-        return self.sparse and self.encoding is not None
 
     @functools.cached_property
     def kept(self) -> np.ndarray:
