@@ -8,7 +8,9 @@ import hashlib
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterable
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp._callbacks import CallbackSupportMixin, with_callbacks
 from skfdp.addresses import Versioned
 from skfdp.data.arrays import is_dask, name_facts, readable, shaped_target
 from skfdp.data.records import PublicRecords, Records
@@ -62,7 +63,132 @@ from skfdp.solvers.parameters import (
     warn_of_weakness,
 )
 
-# Code that all classifiers share.
+try:  # scikit-learn 1.9 and later; before, callbacks are ignored
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Replacement for scikit-learn's mixin before 1.9, without `set_callbacks`."""
+
+        def _init_callback_context(self, **_):
+            return _NoCallbacks()
+
+    class _NoCallbacks:
+        def subcontext(self, **_):
+            return self
+
+        def call_on_fit_task_begin(self, **_):
+            pass
+
+        def call_on_fit_task_end(self, **_):
+            return False
+
+    def with_callbacks(method):
+        """Return the method unchanged."""
+        return method
+
+
+# Shared documentation of parameters and attributes, by name.
+_SHARED = r"""
+public_target : bool, default=False
+    Whether the target is public.
+solver : name or object of `skfdp.solvers`, default="auto"
+    Training method: "noisy-gd" is noisy gradient descent on full batches, "noisy-sgd"
+    on Poisson batches. "auto" is "noisy-gd". Pass an object to set parameters:
+    ``NoisyGradientDescent(clip_norm=0.5)``.
+centering : name, object of `skfdp.solvers` or None, default="auto"
+    How private columns are centred; public columns are always centred exactly.
+    "gaussian" uses a mean released by the Gaussian mechanism. "adaptive" uses a mean
+    whose error depends on the spread of the rows; nothing may be public then. "auto" is
+    "gaussian", with one exception. If the signs of private columns reduce the
+    sensitivity by the factor sqrt(2) (see the guarantees), these columns stay uncentred
+    if their mean is small or cannot be estimated. None means no centring. Without
+    private columns only "auto" and None are possible. Pass an object to set parameters:
+    ``AdaptiveCentering(clip_features=True)``.
+neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
+    Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
+    possible only if nothing is public.
+schema : TableSchema, default=None
+    Declares the columns of a raw table, and which are public; see :ref:`raw-tables`.
+    Columns are selected by name; linear models smooth splines. A schema replaces the
+    other declarations. None: X holds numbers.
+target : str, default=None
+    With a schema, the name of the outcome that y holds. Without a schema, the name of
+    the column that y is (or is computed from), for reports and ledgers. None takes the
+    name of y.
+bounds : pair, mapping, "private", False or None, default=None
+    Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or a
+    mapping by column. Columns are clipped and scaled to [0, 1]. False leaves columns
+    unchanged; None does the same with a warning. "private" first releases bounds with a
+    share of the budget; bounds of public columns are exact (:ref:`unknown-bounds`).
+fit_intercept : bool, default=True
+    False also turns off centring; a `centering` is then refused.
+classes : array-like, default=None
+    The public set of labels. None reads it from y; if the target is private, the report
+    then lists the assumption that this set is public.
+ledger : str, path or PrivacyLedger, default=None
+    Counts all fits on the same data. Charged before anything private is read.
+random_state : int, default=None
+    None uses cryptographic randomness. An int is reproducible and gives **no
+    guarantee**.
+n_jobs : int, default=None
+    Number of threads, at most one per core; it does not change the result.
+encoder_ : DeclaredEncoder
+    Encoder of the columns; only with a schema. `coef_` then has the weights of the
+    encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
+    takes the place of X in the formulas above.
+coef_noise_ : CoefficientNoise
+    Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
+input_scaler_ : InputScaler
+    Clipping and scaling of inputs; the same function in `fit` and `predict`.
+solver_ : object of `skfdp.solvers`
+    The training method with its parameters.
+n_iter_ : int
+    Number of steps taken.
+privacy_ : PrivacyReport
+n_features_in_ : int
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+"""
+_SHARED_TEXTS = {
+    text.partition(" :")[0].partition("\n")[0]: text
+    for text in re.split(r"\n(?=\S)", _SHARED.strip())
+}
+
+
+#: The name of an entry of a docstring's section, and the rest of the entry.
+_ENTRY = re.compile(r"^    (\w+)(.*\n(?:     .*\n)*)", re.M)
+
+
+def documented(kind: type) -> type:
+    """Complete a docstring: a line ``<name>`` becomes the shared documentation.
+
+    In a section, ``<inherited>`` becomes the entries of the base class that the section
+    lacks, without those of public parts, which the subclass fixes.
+    """
+
+    def shared(line: re.Match) -> str:
+        return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
+
+    def inherited(section: re.Match) -> str:
+        title, own = section.groups()
+        theirs = kind.__base__.__doc__.partition(f"\n{title}\n")[2].partition("\n\n")[0]
+        known = dict(_ENTRY.findall(own))
+        left = [
+            f"    {name}{text}"
+            for name, text in _ENTRY.findall(f"{theirs}\n")
+            if name not in known and not name.startswith("public_")
+        ]
+        return f"{title}\n{own}{''.join(left)}".rstrip()
+
+    if kind.__doc__:  # python -OO removes docstrings
+        text = re.sub(r"^( *)<((?!inherited)\w+)>$", shared, kind.__doc__, flags=re.M)
+        kind.__doc__ = re.sub(
+            r"^( {4}.*\n {4}-+)\n((?:.+\n)*) {4}<inherited>$",
+            inherited,
+            text,
+            flags=re.M,
+        )
+    return kind
 
 
 def _has_probabilities(model) -> bool:
@@ -97,7 +223,6 @@ class PrivateClassifier(ClassifierMixin):
 
     @property
     def _balances(self) -> bool:
-        """Whether log odds of class frequencies are subtracted from the intercept."""
         return isinstance(self.class_weight, str) and math.isfinite(self.epsilon)
 
     def _weights_without_privacy(self, records: Records) -> np.ndarray | None:
@@ -273,6 +398,11 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     #: The object of `skfdp.solvers` with which the estimator trains.
     _solver: Choice | None = None
 
+    def _set(self, given: Mapping[str, Any]) -> None:
+        """Set the parameters of a constructor, given its ``locals()``."""
+        beside = "self", "__class__"
+        vars(self).update({k: v for k, v in given.items() if k not in beside})
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, unless it looks like a declaration but is not a parameter.
 
@@ -367,7 +497,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         return self._fit(X, y)
 
     def _fit(self, X, y, **of_rows: Any):
-        """Fit to X and y; `of_rows` are further arguments of `Reader.read`."""
         # A failed fit leaves no attributes of an earlier one.
         for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
             delattr(self, name)
@@ -524,15 +653,12 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _methods(self, public: PublicRecords) -> Iterable[Method]:
         """Return methods for the parameters; the first one that can fit does so."""
-        raise NotImplementedError
 
     def _without_privacy(self, records: Records) -> Any:
         """Fit without privacy, for ``epsilon=inf``, and return the result."""
-        raise NotImplementedError
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
         """Return the fitted attributes by name, from the result of the method."""
-        raise NotImplementedError
 
     @property
     def _seeded(self) -> bool:
@@ -555,7 +681,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
-        """Return the budget of a fit, with the public fields that its events share."""
         names = name_facts(
             public.columns,
             public.mask,
@@ -602,7 +727,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         raise ValueError(refusal)
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
-        """Return the method, its preparation from public facts, and its plan."""
         if math.isinf(self.epsilon):
             return WithoutPrivacy(self._without_privacy), None, Plan(events=())
         budget = self._budget(public)
@@ -673,19 +797,15 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:
+            @without_traps()
+            def snapshot() -> dict[str, Any]:
+                own = self._attributes(public, found())
+                return {**own, **public.reader.attributes, "privacy_": report}
+
             task = context.subcontext(task_name="step")
             task.call_on_fit_task_begin(estimator=self)
-            snapshot = functools.partial(self._snapshot, public, found, report)
             return task.call_on_fit_task_end(
                 estimator=self, reconstruction_attributes=snapshot
             )
 
         return on_step
-
-    @without_traps()
-    def _snapshot(
-        self, public: PublicRecords, found: Callable[[], Any], report: PrivacyReport
-    ) -> dict[str, Any]:
-        """Return the fitted attributes at the current step."""
-        own = self._attributes(public, found())
-        return {**own, **public.reader.attributes, "privacy_": report}

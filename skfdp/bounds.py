@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
-from skfdp.base import PrivateEstimator
+from skfdp.base import PrivateEstimator, with_callbacks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.privacy import FitPlan, PrivacyReport

@@ -31,8 +31,6 @@ from skfdp.privacy.events import Relation
 from skfdp.queries import Query
 from skfdp.reader import Reader
 
-# Poisson batches of remote rows: each partition draws its own rows.
-
 
 @dataclasses.dataclass(frozen=True)
 class PartitionBatch:
@@ -77,9 +75,6 @@ class PartitionBatches:
     def draw(self) -> PartitionBatch:
         """Return the next batch."""
         return PartitionBatch(random_words(self._generator, 4).tobytes(), self._rate)
-
-
-# Partitions, which store rows, and calls to all partitions.
 
 
 #: The name under which a partition stores its rows, first raw and then as `Records`.
@@ -131,12 +126,10 @@ class Partition:
 
 
 def _put(stored: dict, name: str, make: Callable, source: str, per_row: dict) -> None:
-    """Apply `make` to the object stored as `source`; store the result as `name`."""
     stored[name] = make(stored[source], **per_row)
 
 
 def _ask(stored: dict, name: str, question: Callable) -> Any:
-    """Return the result of `question` for the object stored as `name`."""
     return question(stored[name])
 
 
@@ -235,7 +228,6 @@ class Partitions:
             self._client.cancel(self._futures)
 
     def _answers(self, call: Callable, arguments: Sequence[tuple]) -> list[Any]:
-        """Return the answers of all partitions, or raise the error of one."""
         found: dict[int, Any] = {}
         left = list(range(len(arguments)))
         for attempt in range(_ATTEMPTS):
@@ -259,8 +251,6 @@ class Partitions:
     def _asked(
         self, numbers: Sequence[int], call: Callable, arguments: Sequence[tuple]
     ) -> dict[int, Any]:
-        """Return the answers of some partitions, by their numbers."""
-
         def ask(number: int) -> Any:  # of a lost partition even the attribute raises
             return self._partitions[number].answer(call, *arguments[number])
 
@@ -285,9 +275,6 @@ class Partitions:
             self._partitions[number] = _withheld(self._partitions[number].result)
         for arguments in self._puts:
             self._asked(numbers, _put, arguments)  # the next call finds lost ones
-
-
-# Records, tables and queries over partitions.
 
 
 def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
@@ -400,11 +387,7 @@ class PartitionedRecords:
         return dataclasses.replace(self, name=name, none=make(self.none), **changes)
 
 
-# Partitions of Dask arrays and frames, and tables of the same types.
-
-
 def _parts_of(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Return the partitions of X and y as delayed objects."""
     rows = _delayed(X)
     if y is None:
         return [(one, None) for one in rows]
@@ -455,16 +438,12 @@ def _withheld(call: Callable, *arguments: Any) -> Any:
 
 
 def _current_client() -> Any:
-    """Return the current client of `distributed`, or None if there is none."""
     if "distributed" in sys.modules:
         from distributed import default_client
 
         with contextlib.suppress(ValueError):
             return default_client()
     return None
-
-
-# From a collection to records.
 
 
 def on_records(
@@ -487,18 +466,7 @@ def on_records(
     sizes of the partitions are sent to this process. At the end the workers free all
     partitions.
     """
-    _check(reader, like, y, planning, of_rows)
-    partitions = Partitions(_parts_of(X, y), _current_client())
-    try:
-        return use(_read(reader, like, partitions, X, y, planning))
-    finally:
-        partitions.close()
-
-
-def _check(
-    reader: Reader, like: Any, y: Any, planning: bool, of_rows: dict[str, Any]
-) -> None:
-    """Refuse what Dask collections do not support, before any row is read."""
+    # Refuse what Dask collections do not support, before any row is read.
     declared, model = reader.declaration, type(like).__name__
     if like._rows != "linear":
         raise TypeError(
@@ -530,6 +498,11 @@ def _check(
             f"{model} requires y to be passed: give a Dask array or Series with the "
             "partitions of X."
         )
+    partitions = Partitions(_parts_of(X, y), _current_client())
+    try:
+        return use(_read(reader, like, partitions, X, y, planning))
+    finally:
+        partitions.close()
 
 
 def _read(
@@ -592,11 +565,10 @@ def _read(
 def _records_of_partition(
     raw: tuple[Any, Any], reader: Reader, like: Any, none: Records, planning: bool
 ) -> Records:
-    """Convert the rows ``(X, y)`` of a partition to records; see `Reader.part`."""
-    X, y = raw
-    if not X.shape[0]:
+    """Convert the rows ``(X, y)`` of a partition to records; see `Reader.read`."""
+    if not raw[0].shape[0]:
         return none
-    return reader.part(copy.copy(like), X, y, none, planning)
+    return reader.read(copy.copy(like), *raw, planning=planning, part=none)
 
 
 # Functions for `Partitions.ask`, which must be picklable.
@@ -611,7 +583,6 @@ def _target(raw: tuple[Any, Any]) -> np.ndarray:
 
 
 def _public_rows(records: Records) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public columns, and the public columns before smoothing."""
     public, nothing = records.public, np.empty((records.n_rows, 0))
     encoded = public.encoding is not None and public.encoding.public_encoded.any()
     return (

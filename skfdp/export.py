@@ -64,7 +64,6 @@ def pipeline_of(model: Any) -> Any:
 
 
 def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
-    """Return a fitted linear model of scikit-learn with these weights."""
     # A fit on rows of zeros sets the attributes other than the weights.
     classes = getattr(model, "classes_", None)
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
@@ -116,7 +115,6 @@ def _filled(value: Any) -> tuple:
 
 
 def _method(name: str, *args: Any) -> tuple:
-    """Return the step that calls a method of a frame."""
     return operator.methodcaller(name, *args), {}
 
 
@@ -178,7 +176,6 @@ def _numbers(names: Iterable, usual: bool = True) -> list[tuple]:
 
 
 def _words(names: Iterable, *more: tuple) -> list[tuple]:
-    """Return the steps that convert columns to text without spaces at its ends."""
     ends = (np.asarray, {"dtype": "T"}), (np.strings.strip, {})
     return [*_texts(names), *ends, *more, (np.asarray, {"dtype": "object"})]
 
@@ -231,9 +228,6 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
             unit.var_ = unit.scale_**2
     order = np.concatenate([places for _, places, _ in parts])
     return found, coef[:, order], intercept
-
-
-# Models of raw tables.
 
 
 def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
@@ -372,9 +366,6 @@ def _tables(
     return found, undeclared
 
 
-# The table of a linear model's coefficients.
-
-
 #: Quantile of the normal distribution for a two-sided interval of 95 %.
 QUANTILE = float(ndtri(0.975))
 
@@ -388,7 +379,6 @@ def names(model: Any, n_features: int) -> list[str]:
 
 
 def _places(encoder: Any) -> dict[str, np.ndarray]:
-    """Return the raw column of each weight, and the knot or category of the weight."""
     columns, values = [], []
     for block in encoder.blocks_:
         own = list(block.levels)

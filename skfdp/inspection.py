@@ -20,9 +20,6 @@ from skfdp.solvers.public_model import warn_of_public_model
 
 __all__ = ["EffectsDisplay"]
 
-# Panels: each draws one effect, as a curve or as bars.
-
-
 _GREY, _MARGIN = "0.45", 0.12
 
 
@@ -78,18 +75,16 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
 
 
 def _new_grid(n_panels: int, ax: Any) -> list[Any]:
-    """Return one Axes for each panel: those in `ax`, or the Axes of a new figure."""
     if not n_panels:
         raise ValueError("there is no effect to draw: choose at least one.")
     if ax is not None:
         given = list(np.ravel(np.asarray(ax, dtype=object)))
-        if len(given) != n_panels:
+        are_axes = all(hasattr(one, "plot") and hasattr(one, "figure") for one in given)
+        if not are_axes or len(given) != n_panels:
             raise ValueError(
-                f"ax has {len(given)} axes, but there are {n_panels} effects: pass one "
-                "for each, or None for a new figure."
+                f"ax={shown(ax)} must be None or hold matplotlib Axes, one for each of "
+                f"the {n_panels} effects."
             )
-        if not all(hasattr(one, "plot") and hasattr(one, "figure") for one in given):
-            raise TypeError(f"ax={shown(ax)} must be None or hold matplotlib Axes.")
         return given
     try:
         import matplotlib.pyplot as plt
@@ -246,18 +241,12 @@ class EffectsDisplay:
             size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
             ordered = sorted(effects, key=size.__getitem__, reverse=True)
             columns = ordered[:max_panels]
-        if not is_listed(columns) or np.ndim(columns) > 1:
+        known, listed = list(effects), is_listed(columns) and np.ndim(columns) < 2
+        if not listed or not all(name in known for name in columns):
             raise ValueError(
-                f"columns={shown(columns)} must be a list of names: choose from "
-                f"{list(effects)!r}."
+                f"columns={shown(columns)} must be a list of names of effects: choose "
+                f"from {known!r}."
             )
-        columns, known = list(columns), list(effects)
-        for name in columns:
-            if name not in known:
-                raise ValueError(
-                    f"columns={columns!r} has {name!r}, which is not an effect: choose "
-                    f"from {known!r}."
-                )
         effects = {name: effects[name] for name in columns}
         if found.noise is not None:
             most = ", at most" if found.noise.kind == UPPER_BOUND else ""

@@ -39,8 +39,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from skfdp._callbacks import with_callbacks
-from skfdp.base import PrivateEstimator
+from skfdp.base import PrivateEstimator, documented, with_callbacks
 from skfdp.data.arrays import column_names, is_dask, is_frame, raw_column
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -387,6 +386,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         return (*known, RANDOMISED, *clipped)
 
 
+@documented
 class LabelDPClassifier(ClassifierMixin, _LabelDP):
     """Any classifier with private labels and public columns, by randomised response.
 
@@ -405,19 +405,17 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     classes : sequence, default=None
         All labels, public; for several outputs, one for all or a list of sequences.
         None takes the labels found in y, which the report states as an assumption.
-    ledger : PrivacyLedger or path, default=None
-        The ledger that is charged, once for each fit.
-    random_state : int, default=None
-        None takes the randomness of the operating system. An int voids the guarantee.
+    <ledger>
+    <random_state>
 
     Attributes
     ----------
     estimator_ : classifier
         The inner estimator; its own probabilities are not corrected.
     classes_ : ndarray of shape (n_classes,), or list of ndarray
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-    privacy_ : PrivacyReport
+    <n_features_in_>
+    <feature_names_in_>
+    <privacy_>
 
     Notes
     -----
@@ -447,11 +445,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     def __init__(
         self, estimator, epsilon=1.0, *, classes=None, ledger=None, random_state=None
     ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.classes = classes
-        self.ledger = ledger
-        self.random_state = random_state
+        self._set(locals())
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> np.ndarray:
@@ -522,6 +516,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         return found / found.sum(axis=1, keepdims=True)
 
 
+@documented
 class LabelDPRegressor(RegressorMixin, _LabelDP):
     """Any regressor with a private target and public columns.
 
@@ -540,17 +535,15 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
     target_bounds : tuple (low, high), default=None
         Public bounds of the target; for several outputs, a pair for all or a list of
         pairs. Required if epsilon is finite.
-    ledger : PrivacyLedger or path, default=None
-        The ledger that is charged, once for each fit.
-    random_state : int, default=None
-        None takes the randomness of the operating system. An int voids the guarantee.
+    <ledger>
+    <random_state>
 
     Attributes
     ----------
     estimator_ : regressor
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-    privacy_ : PrivacyReport
+    <n_features_in_>
+    <feature_names_in_>
+    <privacy_>
 
     Notes
     -----
@@ -581,11 +574,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
         ledger=None,
         random_state=None,
     ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.target_bounds = target_bounds
-        self.ledger = ledger
-        self.random_state = random_state
+        self._set(locals())
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> tuple[float, float]:

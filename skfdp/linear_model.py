@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-import re
-import textwrap
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,14 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp._callbacks import with_callbacks
 from skfdp.addresses import public
-from skfdp.base import PrivateClassifier, PrivateEstimator, weights_of_kept
+from skfdp.base import (
+    PrivateClassifier,
+    PrivateEstimator,
+    documented,
+    weights_of_kept,
+    with_callbacks,
+)
 from skfdp.data.arrays import numeric_target, shaped_target
 from skfdp.data.grid import row_blocks
 from skfdp.data.input_scaler import InputScaler
@@ -55,21 +59,10 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
-from skfdp.solvers.parameters import (
-    ASSUMPTIONS,
-    MANY_CLASSES,
-    Loop,
-    is_far,
-    n_threads,
-)
+from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far, n_threads
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit
 from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
-
-# The noiseless optimum of the objective that noisy descent minimises.
-
-
-_PRECISELY = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
 
 
 def optimum(
@@ -131,17 +124,15 @@ def optimum(
         gradient = np.column_stack([by_theta, by_intercept])
         return value / n_records, gradient.ravel() / n_records
 
+    precisely = {"maxfun": 10**7, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
     found = minimize(
         objective,
         np.zeros(n_outputs * (n_features + 1)),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 10_000, **_PRECISELY},
+        options={"maxiter": 10_000, **precisely},
     )
     return *split(found.x), int(found.nit)
-
-
-# Code that all linear estimators share.
 
 
 class LinearModel(PrivateEstimator):
@@ -210,33 +201,14 @@ class LinearModel(PrivateEstimator):
         return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
     @guarded_fit
-    def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:
-        """Return the releases and cost of a fit on X, y, without charging them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Only its shape, its column names and its public columns are read, so private
-            values may be missing.
-        y : array-like of shape (n_samples,), default=None
-            Only read if the target is public, or if `classes` are not declared. It may
-            be None if the target is private and `classes` are declared.
-        sample_weight, groups : array-like of shape (n_samples,), default=None
-            As for `fit`; both are public.
-
-        Returns
-        -------
-        plan : FitPlan
-            Pass it to `PrivacyLedger.what_if`.
-
-        Notes
-        -----
-        **Guarantees.** The plan depends on public facts only. It is equal, byte for
-        byte, for all values of the private columns, for all values of a private target
-        with declared `classes`, and for any pattern of zeros in the private columns of
-        a sparse X.
-        """
+    def plan(self, X, y=None, sample_weight=None, groups=None) -> FitPlan:  # noqa: D102
         return self._plan(X, y, sample_weight=sample_weight, groups=groups)
+
+    plan.__doc__ = (PrivateEstimator.plan.__doc__ or "").replace(
+        "\n\n        Returns",
+        "\n        sample_weight, groups : array-like of shape (n_samples,), "
+        "default=None\n            As for `fit`; both are public.\n\n        Returns",
+    )
 
     def _check_parameters(self, declared: Declaration) -> None:
         super()._check_parameters(declared)
@@ -249,7 +221,6 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _solver(self) -> Choice:
-        """The solver object; "auto" is replaced by `NoisyGradientDescent`."""
         kinds = {"auto": NoisyGradientDescent, **self._solvers}
         return resolve("solver", self.solver, kinds)
 
@@ -284,7 +255,8 @@ class LinearModel(PrivateEstimator):
             beside = mask if mask.any() else None
             scaler = InputScaler(feature_bound=math.inf, public=beside)
             if noise is not None:
-                noise = noise.mapped(encoding.weights, encoding.variances)
+                variances = partial(encoding.weights, power=2)
+                noise = noise.mapped(encoding.weights, variances)
         if found.public_model is not None:
             coef, intercept = found.public_model.add_to(coef, intercept, mask)
         one_shot = (
@@ -444,107 +416,7 @@ class LinearModel(PrivateEstimator):
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 
-# Shared documentation of parameters and attributes, by name.
-_SHARED = r"""
-public_target : bool, default=False
-    Whether the target is public.
-solver : name or object of `skfdp.solvers`, default="auto"
-    Training method: "noisy-gd" is noisy gradient descent on full batches, "noisy-sgd"
-    on Poisson batches. "auto" is "noisy-gd". Pass an object to set parameters:
-    ``NoisyGradientDescent(clip_norm=0.5)``.
-centering : name, object of `skfdp.solvers` or None, default="auto"
-    How private columns are centred; public columns are always centred exactly.
-    "gaussian" uses a mean released by the Gaussian mechanism. "adaptive" uses a mean
-    whose error depends on the spread of the rows; nothing may be public then. "auto" is
-    "gaussian", with one exception. If the signs of private columns reduce the
-    sensitivity by the factor sqrt(2) (see the guarantees), these columns stay uncentred
-    if their mean is small or cannot be estimated. None means no centring. Without
-    private columns only "auto" and None are possible. Pass an object to set parameters:
-    ``AdaptiveCentering(clip_features=True)``.
-neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-    Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)`` is
-    possible only if nothing is public.
-schema : TableSchema, default=None
-    Declares the columns of a raw table, and which are public; see :ref:`raw-tables`.
-    Columns are selected by name, and splines are smoothed. A schema replaces the other
-    declarations. None: X holds numbers.
-target : str, default=None
-    With a schema, the name of the outcome that y holds. Without a schema, the name of
-    the column that y is (or is computed from), for reports and ledgers. None takes the
-    name of y.
-bounds : pair, mapping, "private", False or None, default=None
-    Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or a
-    mapping by column. Columns are clipped and scaled to [0, 1]. False leaves columns
-    unchanged; None does the same with a warning. "private" first releases bounds with a
-    share of the budget; bounds of public columns are exact (:ref:`unknown-bounds`).
-fit_intercept : bool, default=True
-    False also turns off centring; a `centering` is then refused.
-ledger : str, path or PrivacyLedger, default=None
-    Counts all fits on the same data. Charged before anything private is read.
-random_state : int, default=None
-    None uses cryptographic randomness. An int is reproducible and gives **no
-    guarantee**.
-n_jobs : int, default=None
-    Number of threads, at most one per core; it does not change the result.
-encoder_ : DeclaredEncoder
-    Encoder of the columns; only with a schema. `coef_` then has the weights of the
-    encoded columns ``encoder_.get_feature_names_out()``, and ``encoder_.transform(X)``
-    takes the place of X in the formulas above.
-coef_noise_ : CoefficientNoise
-    Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
-input_scaler_ : InputScaler
-    Clipping and scaling of inputs; the same function in `fit` and `predict`.
-solver_ : object of `skfdp.solvers`
-    The training method with its parameters.
-n_iter_ : int
-    Number of steps taken.
-privacy_ : PrivacyReport
-n_features_in_ : int
-feature_names_in_ : ndarray of shape (`n_features_in_`,)
-"""
-_SHARED_TEXTS = {
-    text.partition(" :")[0].partition("\n")[0]: text
-    for text in re.split(r"\n(?=\S)", _SHARED.strip())
-}
-
-
-#: The name of an entry of a docstring's section, and the rest of the entry.
-_ENTRY = re.compile(r"^    (\w+)(.*\n(?:     .*\n)*)", re.M)
-
-
-def _documented(kind: type) -> type:
-    """Complete a docstring: a line ``<name>`` becomes the shared documentation.
-
-    In a section, ``<inherited>`` becomes the entries of the base class that the section
-    lacks, without those of public parts, which the subclass fixes.
-    """
-
-    def shared(line: re.Match) -> str:
-        return textwrap.indent(_SHARED_TEXTS[line[2]], line[1])
-
-    def inherited(section: re.Match) -> str:
-        title, own = section.groups()
-        theirs = kind.__base__.__doc__.partition(f"\n{title}\n")[2].partition("\n\n")[0]
-        known = dict(_ENTRY.findall(own))
-        left = [
-            f"    {name}{text}"
-            for name, text in _ENTRY.findall(f"{theirs}\n")
-            if name not in known and not name.startswith("public_")
-        ]
-        return f"{title}\n{own}{''.join(left)}".rstrip()
-
-    if kind.__doc__:  # python -OO removes docstrings
-        text = re.sub(r"^( *)<((?!inherited)\w+)>$", shared, kind.__doc__, flags=re.M)
-        kind.__doc__ = re.sub(
-            r"^( {4}.*\n {4}-+)\n((?:.+\n)*) {4}<inherited>$",
-            inherited,
-            text,
-            flags=re.M,
-        )
-    return kind
-
-
-@_documented
+@documented
 @public("skfdp")
 class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     r"""Differentially private logistic regression; columns or target may be public.
@@ -576,9 +448,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         (label-DP).
     <public_target>
     <bounds>
-    classes : array-like, default=None
-        The public set of labels. None reads it from y; if the target is private, the
-        report then lists the assumption that this set is public.
+    <classes>
     <ledger>
 
     Other Parameters
@@ -747,24 +617,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
-        self.public_features = public_features
-        self.public_target = public_target
-        self.solver = solver
-        self.public_model = public_model
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._set(locals())
 
     def _check_parameters(self, declared: Declaration) -> None:
         super()._check_parameters(declared)
@@ -830,10 +683,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         )
 
 
-# DPSGD-F: private centring before private training (Sun, Suresh and Menon 2023).
-
-
-@_documented
+@documented
 @public("skfdp")
 class DPSGDFClassifier(FeatureDPLogisticRegression):
     r"""Differentially private linear classifier with private centring (DPSGD-F).
@@ -909,35 +759,15 @@ class DPSGDFClassifier(FeatureDPLogisticRegression):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            schema=schema,
-            target=target,
-            solver=solver,
-            public_model=None,
-            neighboring_relation=neighboring_relation,
-            bounds=bounds,
-            C=C,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            classes=classes,
-            centering=centering,
-            ledger=ledger,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.loss = loss
-
-
-# Linear regressors: squared error, Huber and Poisson.
+        super().__init__(public_model=None)
+        self._set(locals())
 
 
 # The exponential of a larger margin overflows float64.
 _LARGEST_MARGIN = 700.0
 
 
-@_documented
+@documented
 @public("skfdp")
 class FeatureDPRegressor(RegressorMixin, LinearModel):
     r"""Differentially private linear regression; columns or target may be public.
@@ -1091,24 +921,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target = target
-        self.target_bounds = target_bounds
-        self.loss = loss
-        self.public_features = public_features
-        self.public_target = public_target
-        self.solver = solver
-        self.public_model = public_model
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.centering = centering
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._set(locals())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1246,7 +1059,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         return np.clip(margins, self.target_map_.low, self.target_map_.high)
 
 
-@_documented
+@documented
 @public("skfdp")
 class DPSGDFRegressor(FeatureDPRegressor):
     r"""Differentially private linear regression with private centring (DPSGD-F).
@@ -1308,21 +1121,5 @@ class DPSGDFRegressor(FeatureDPRegressor):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            schema=schema,
-            target=target,
-            target_bounds=target_bounds,
-            loss=loss,
-            solver=solver,
-            public_model=None,
-            neighboring_relation=neighboring_relation,
-            bounds=bounds,
-            alpha=alpha,
-            fit_intercept=fit_intercept,
-            centering=centering,
-            ledger=ledger,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+        super().__init__(public_model=None)
+        self._set(locals())

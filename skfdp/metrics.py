@@ -501,7 +501,6 @@ def _planned(
     nominal: int | None,
     n_bins: int | str,
 ) -> tuple[Layout, ScoreTable, PrivacyPlan, int]:
-    """Return layout, empty table, plan and number of records, from public facts."""
     counts_are_public, units = layout.counts_are_public, scored.units
     n_rows, n_groups = len(scored.y), max(1, len(scored.groups))
     if counts_are_public and n_rows == 0:
@@ -534,9 +533,6 @@ def _planned(
         layout = dataclasses.replace(layout, edges=edges)
         query = ScoreTable.planned(layout.n_cells, *shape)
     return layout, query, schedule, n_records
-
-
-# Private scorers for scikit-learn's cross-validation and searches.
 
 
 def _score(

@@ -13,11 +13,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from skfdp.addresses import public
-from skfdp.base import PrivateClassifier, PrivateEstimator
+from skfdp.base import PrivateClassifier, PrivateEstimator, documented
 from skfdp.data.grid import blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import class_shares, log_odds
-from skfdp.data.validation import check_choice, is_auto, without_traps
+from skfdp.data.validation import check_choice, without_traps
 from skfdp.privacy.assumptions import Assumption
 from skfdp.reader import Declaration
 from skfdp.solvers import (
@@ -42,6 +42,7 @@ _EXACT_PRODUCTS = Assumption(
 )
 
 
+@documented
 @public("skfdp")
 class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     r"""Differentially private ReLU network; columns and the target may be public.
@@ -65,26 +66,17 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         without privacy.
     hidden_layer_sizes : int or sequence of int, default=(300,)
         Widths of the hidden layers; an empty sequence means a linear model.
-    schema : TableSchema, default=None
-        Declares the columns of a raw table, and which are public; see
-        :ref:`raw-tables`. It replaces the other declarations. None: X holds numbers.
-    target : str, default=None
-        With a schema, the name of the outcome that y holds. Without a schema, the name
-        of the column that y is (or is computed from), for reports and ledgers. None
-        takes the name of y.
+    <schema>
+    <target>
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
-    public_target : bool, default=False
-        Whether the target is public.
+    <public_target>
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
         a mapping by column. Columns are clipped and scaled to [0, 1]. False leaves
         columns unchanged; None does the same with a warning.
-    classes : array-like, default=None
-        The public set of labels. None reads it from y; if the target is private, the
-        report then lists the assumption that this set is public.
-    ledger : str, path or PrivacyLedger, default=None
-        Counts all fits on the same data. Charged before anything private is read.
+    <classes>
+    <ledger>
 
     Other Parameters
     ----------------
@@ -103,9 +95,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         or "feature-dp-sgd" (Algorithm 1). "auto" is "noisy-sgd". Pass an object to set
         parameters: ``NoisySGD(clip_norm=0.5)``. The parameter `row_norm` of the object
         is the L2 bound of a row; longer rows are scaled down to it.
-    neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-        Neighbouring relation; see :ref:`protected`. ``AddOrRemoveOne(n_records=...)``
-        is possible only if nothing is public.
+    <neighboring_relation>
     class_weight : dict, "balanced" or None, default=None
         A dict has public weights of the classes; contributions are clipped after
         weighting. "balanced" subtracts the log odds of the public class frequencies
@@ -115,11 +105,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         The library that computes the matrix products of the training. Both libraries
         give the same result, to the last bit. Pass a `NumpyBackend` or `TorchBackend`
         of `skfdp.solvers` to set the type of the numbers and the device.
-    random_state : int, default=None
-        None uses cryptographic randomness. An int is reproducible and gives **no
-        guarantee**.
-    n_jobs : int, default=None
-        Number of threads, at most one per core; it does not change the result.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -130,17 +117,14 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     classes_ : ndarray of shape (n_classes,)
     encoder_ : DeclaredEncoder
         Encoder of the columns; only with a schema.
-    input_scaler_ : InputScaler
-        Clipping and scaling of inputs; the same function in `fit` and `predict`.
-    solver_ : object of `skfdp.solvers`
-        The training method with its parameters.
-    n_iter_ : int
-        Number of steps taken.
+    <input_scaler_>
+    <solver_>
+    <n_iter_>
     n_layers_ : int
         Number of layers, including input and output.
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
@@ -207,24 +191,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         random_state=None,
         n_jobs=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.schema = schema
-        self.target = target
-        self.public_features = public_features
-        self.public_target = public_target
-        self.pretraining = pretraining
-        self.trained_layers = trained_layers
-        self.solver = solver
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.class_weight = class_weight
-        self.classes = classes
-        self.backend = backend
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        self._set(locals())
 
     _released = ("coefs_", "intercepts_", "n_iter_")
     _weights = ("coefs_", "intercepts_")
@@ -262,7 +229,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
         bound = self._solver.row_norm
-        if is_auto(bound):
+        if bound == "auto":
             bound = parameters.network_row_bound(n_features)
         return bound, self._solver.normalize
 
@@ -271,13 +238,13 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         start, backend = self._pretraining, self._backend
         public_loss = public.declared.parameters["public_loss"]
         hidden, loop = hidden_layers(self.hidden_layer_sizes), Loop.of(solver)
-        if is_auto(loop.momentum):
+        if loop.momentum == "auto":
             loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
         yield NetworkDescent(
             widths=(public.n_features, *hidden, public.n_outputs),
             loop=loop,
-            asks_for_loop=not (is_auto(self.solver) and is_auto(layers)),
-            maps_rows=solver.normalize or not is_auto(solver.row_norm),
+            asks_for_loop=not (self.solver == "auto" and layers == "auto"),
+            maps_rows=solver.normalize or solver.row_norm != "auto",
             pretraining=None if start is None else start.start,
             pretraining_share="auto" if start is None else start.budget_share,
             trained_layers=layers,
@@ -290,7 +257,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         )
 
     def _without_privacy(self, records: Records) -> NetworkFit:
-        """Fit scikit-learn's network with its defaults."""
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
         model = MLPClassifier(hidden, random_state=self.random_state)

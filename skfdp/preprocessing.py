@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from skfdp.addresses import public
-from skfdp.base import PrivateEstimator
+from skfdp.base import PrivateEstimator, documented
 from skfdp.data.grid import MAX_STD, blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -147,6 +147,7 @@ class ConditionalCentring:
         return {"mean_": mean, "coef_": found.coef, "scale_": scale}
 
 
+@documented
 @public("skfdp")
 class PrivateCenteringTransformer(
     OneToOneFeatureMixin, TransformerMixin, PrivateEstimator
@@ -190,11 +191,8 @@ class PrivateCenteringTransformer(
         public columns.
     output_bound : float, default=1.0
         L2 bound of an output row.
-    ledger : str, path or PrivacyLedger, default=None
-        Charged before private data are read.
-    random_state : int, default=None
-        None uses cryptographic noise. An int is reproducible and gives **no
-        guarantee**.
+    <ledger>
+    <random_state>
 
     Attributes
     ----------
@@ -212,10 +210,10 @@ class PrivateCenteringTransformer(
         the norm. The public columns share one factor, which is computed exactly. The
         private columns share another, which is released.
     public_mask_ : bool ndarray of shape (n_features,)
-    input_scaler_ : InputScaler
-    privacy_ : PrivacyReport
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    <input_scaler_>
+    <privacy_>
+    <n_features_in_>
+    <feature_names_in_>
 
     Notes
     -----
@@ -286,16 +284,7 @@ class PrivateCenteringTransformer(
         ledger=None,
         random_state=None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.public_features = public_features
-        self.neighboring_relation = neighboring_relation
-        self.bounds = bounds
-        self.row_norm = row_norm
-        self.normalize = normalize
-        self.output_bound = output_bound
-        self.ledger = ledger
-        self.random_state = random_state
+        self._set(locals())
 
     _released = ("mean_", "coef_", "scale_")
 
@@ -350,16 +339,14 @@ class PrivateCenteringTransformer(
         """
         X = self._rows_to_predict(X)
         rows = np.empty(X.shape)
-        centre = self._centre_blocks if self.public_mask_.any() else self._centre_rows
         for block in blocks(*X.shape):
-            rows[block] = centre(X[block]) * self.output_bound
+            rows[block] = self._centred(X[block]) * self.output_bound
         return rows
 
-    def _centre_rows(self, X: np.ndarray) -> np.ndarray:
-        return _cut((self.input_scaler_.mapped(X) - self.mean_) * self.scale_, 1.0)
-
-    def _centre_blocks(self, X: np.ndarray) -> np.ndarray:
+    def _centred(self, X: np.ndarray) -> np.ndarray:
         public = self.public_mask_
+        if not public.any():
+            return _cut((self.input_scaler_.mapped(X) - self.mean_) * self.scale_, 1.0)
         mean, scale = self.mean_, self.scale_
         U = self.input_scaler_.part(public).scale(X[:, public]) - mean[public]
         P = self.input_scaler_.part(~public).mapped(X[:, ~public]) - mean[~public]

@@ -16,9 +16,9 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.arrays import (
     blanked,
     check_arrays,
+    check_complete,
     check_finite,
     check_no_path,
-    checked_target,
     column_labels,
     column_names,
     declared_numbers,
@@ -26,6 +26,7 @@ from skfdp.data.arrays import (
     is_dask,
     numeric_target,
     readable,
+    shaped_target,
     target_name,
 )
 from skfdp.data.cells import exact, objects, type_kind
@@ -34,14 +35,15 @@ from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows, whole_table
 from skfdp.data.target import (
+    FURTHEST,
+    RECODED,
     Labels,
     TargetMap,
     check_exactly,
     check_member,
-    check_recoded,
     check_target,
     check_target_bounds,
-    check_unbounded,
+    declared_labels,
     encode_any,
     encode_labels,
     resolve_class_weight,
@@ -49,7 +51,6 @@ from skfdp.data.target import (
 from skfdp.data.units import (
     check_named,
     kept_rows,
-    noise_of_sums,
     units_of,
     without_column,
     without_group_column,
@@ -78,7 +79,7 @@ _OTHERWISE = {
 #: Step of the grid of a private target, divided by the width of its bounds.
 TARGET_STEP = 2.0**-24
 # Parameters with which the partitions of a table are read.
-_SENT = "epsilon", "class_weight", "loss"
+_SENT = "epsilon", "class_weight", "loss", "neighboring_relation"
 #: Names of columns with identifiers of people, in English and German.
 _IDENTIFIER = re.compile(
     r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
@@ -198,7 +199,6 @@ class Declaration:
 
 
 def _warn_of_identifier(schema: TableSchema) -> None:
-    """Warn if a column whose name looks like an identifier of persons is ignored."""
     ignored = [n for n, c in schema.columns.items() if not c.is_feature]
     named = [name for name in ignored if _IDENTIFIER.search(name)]
     if named and schema.group is None:
@@ -225,23 +225,16 @@ class Reader:
     * `_omits_zeros`: whether encoded rows with many columns may be sparse.
 
     ``_norm(n_features, mask)`` returns the parameters `row_norm` and `normalize`.
-
-    Attributes
-    ----------
-    declaration : Declaration
-    encoder : DeclaredEncoder or None
-    group_column : str or None
-        The column of X that `groups` named, which is not a feature.
-    mask : ndarray of bool
-        Mask of the public columns of X; `read` sets it, and the fields around it.
-    columns : dict
-        The attributes `n_features_in_` and `feature_names_in_`.
+    `read` makes a reader with all fields.
     """
 
     declaration: Declaration
     encoder: DeclaredEncoder | None = None
+    #: The column of X that `groups` named, which is not a feature.
     group_column: str | None = None
+    #: Mask of the public columns of X.
     mask: np.ndarray | None = None
+    #: The attributes `n_features_in_` and `feature_names_in_`.
     columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -281,6 +274,7 @@ class Reader:
         sample_weight: Any = None,
         groups: Any = None,
         whole: int | None = None,
+        part: Records | None = None,
     ) -> Records:
         """Validate the user's table, and convert it to records.
 
@@ -289,30 +283,40 @@ class Reader:
         `sample_weight` and `groups` are public. `like` is a copy of the estimator, in
         which scikit-learn stores the names of columns. `whole` is the number of rows of
         the whole table if X has none of them; then y is the checked public target of
-        all.
+        all. For the rows of a partition, `part` has the public facts of the whole
+        table, which this reader has read without rows.
         """
         declared, schema = self.declaration, self.declaration.schema
+        # The types of a whole table are checked. Those of a part depend on its rows.
+        encoder, group_column, typed = self.encoder, None, part is None
         given = X, y, sample_weight, groups
         X, y, sample_weight, groups = map(readable, given)
-        y = y if whole is not None else declared.read_target(y)
-        encoder = group_column = None
+        y = y if whole is not None else declared.read_target(y, typed)
         if schema is not None:
             check_no_path(X)
-            raw, X = X, schema.select(X, coded=True)
+            raw, X = X, schema.select(X, coded=True, typed=typed)
             groups = schema.groups(raw, groups)
         elif isinstance(groups, str):
             check_named(declared.public_features, declared.bounds, groups)
             group_column, (X, groups) = groups, without_group_column(X, groups)
+        elif not typed:  # the type of the target depends on private values
+            kinds, public_y = ("integer", "number"), declared.public_target
+            plain = like._target == "numbers" and type_kind(y) in kinds
+            if not (plain or public_y or getattr(y, "ndim", 0) != 1):
+                y = objects(exact(y))
         frame, smooths = X, like._smoothing is not None and declared.is_private
+        mask = self.mask
         if schema is not None:
-            encoder = schema.encoder().fit_to_smooth(X, smooths)
-            wide = encoder.n_encoded > MOST_DENSE and whole is None
-            encoder.sparse_output = wide and like._omits_zeros
-            mask = np.isin(schema.features, declared.public_features or [])
+            if typed:
+                encoder = schema.encoder().fit_to_smooth(X, smooths)
+                wide = encoder.n_encoded > MOST_DENSE and whole is None
+                encoder.sparse_output = wide and like._omits_zeros
+                mask = np.isin(schema.features, declared.public_features or [])
             X = encoder.coded(X, ~mask if declared.is_private else ())
-        X = self.checked(like, X, enough=whole is None)
+        how = {"reset": typed or schema is not None, "enough": typed and whole is None}
+        X = self.checked(like, X, typed, **how)
         # A user's public loss, and the release of bounds, cannot read blocks.
-        if like._rows == "raw" or callable(declared.parameters["public_loss"]):
+        if like._rows == "raw" or callable(declared.parameters.get("public_loss")):
             X = whole_table(X)
         if whole is None:
             y = self.checked_target(like, y, X.shape[0], planning)
@@ -322,41 +326,56 @@ class Reader:
             given = sample_weight, groups, X.shape[0], relation, most
             rows, *of_rows = kept_rows(*given)  # others are not read later
             X, y = chosen_rows(X, rows), None if y is None else y[rows]
-        named = like if encoder is None else encoder
-        n_features = named.n_features_in_
-        names = getattr(named, "feature_names_in_", None)
-        if encoder is None:
-            mask = public_mask(declared.public_features, n_features, names, frame)
-        attributes = {"n_features_in_": n_features}
-        if names is not None:
-            attributes["feature_names_in_"] = names
-        reader = Reader(declared, encoder, group_column, mask, attributes)
-        columns, table = column_names(names, n_features), None
-        if encoder is None:
-            check_keys(declared.bounds, names, frame)
+        if typed:
+            named = like if encoder is None else encoder
+            n_features = named.n_features_in_
+            names = getattr(named, "feature_names_in_", None)
+            if encoder is None:
+                mask = public_mask(declared.public_features, n_features, names, frame)
+                if isinstance(declared.bounds, Mapping):
+                    for key in declared.bounds:
+                        if isinstance(key, numbers.Integral):
+                            _check_position(key, _labels_of(names, frame), "bounds")
+            table = None if encoder is None else EncodedTable(encoder, X, mask)
+            declared.check_split(mask if table is None else table.mask)
         else:
-            table, names = EncodedTable(encoder, X, mask), None
-            mask = table.mask
-        declared.check_split(mask)
+            table = part.public.encoding
+            table = table and dataclasses.replace(table, encoded=X)
         if table is None:  # encoded rows are always finite
             check_finite(X, mask)
-        if planning and table is None:
-            X = blanked(X, mask)
+            X = blanked(X, mask) if planning else X
         elif planning:
             table = table.blanked()
         target, missing, facts = None, None, {}
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
             target, missing, facts = self.target(like, y, n_targets)
+        of_public = {"target": target, "labels": y} if declared.public_target else {}
+        if not typed:
+            X = X if table is None else table.rows()
+            scaler = part.public.input_scaler
+            is_null = scaler.nulls(X) if table is None else None
+            of_public |= {"encoding": table and table.public_part(), "_table": X}
+            public = dataclasses.replace(part.public, **of_public)
+            return Records(X, target, public, either(is_null, missing))
+        attributes = {"n_features_in_": n_features}
+        if names is not None:
+            attributes["feature_names_in_"] = names
+        columns = column_names(names, n_features)
+        reader = Reader(declared, encoder, group_column, mask, attributes)
         units, n_outputs = None, len(facts.get("classes", ()))
         n_outputs = 1 if n_outputs <= 2 else n_outputs
         epsilon, delta = declared.parameters["epsilon"], declared.parameters["delta"]
         if of_rows is not None:
-            noise = noise_of_sums(epsilon, delta, relation, X.shape[1] * n_outputs)
+            noise = None
+            if declared.is_private:
+                noise = (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2
+                noise *= X.shape[1] * n_outputs
             units = units_of(*of_rows, noise)
         n = X.shape[0] if whole is None else whole
         n = n if units is None else units.n_units
         n = public_count(n, declared.n_records, epsilon, delta)
+        of_table = {}
         if table is not None:
             _warn_of_levels(encoder, columns, n)
             if smooths:
@@ -364,7 +383,13 @@ class Reader:
                 mu = mu if units is None else mu / units.reach
                 signal = mu * n / like._smoothing
                 table = table.smooth(signal, n, n_outputs)
-            X, mask, columns = table.rows(), table.mask, table.names(columns)
+            X, mask, names = table.rows(), table.mask, None
+            columns = tuple(columns[encoder.blocks_[j].parent] for j in table.block)
+            of_table = {
+                "private_reach": math.sqrt(int((~table.public_blocks).sum())),
+                "encoding": table.public_part(),
+                "levels": table.levels,
+            }
         input_scaler = self._scaler(like, X, names, mask, table)
         is_null = None
         if declared.releases_bounds:
@@ -379,69 +404,25 @@ class Reader:
             n_records=n,
             columns=columns,
             sparse=issparse(X),
-            target=target if declared.public_target else None,
-            labels=y if declared.public_target else None,
             target_name=declared.target_name,
-            private_reach=None if table is None else table.longest_private,
-            encoding=None if table is None else table.public_part(),
-            levels=None if table is None else table.levels,
             units=units,
             is_weighted=sample_weight is not None,
             reader=reader,
             _table=X,
+            **of_public,
+            **of_table,
             **facts,
-        )
-        return Records(X, target, public, either(is_null, missing))
-
-    def part(self, like: Any, X: Any, y: Any, none: Records, planning: bool) -> Records:
-        """Convert the rows of a partition to records, like a table in memory.
-
-        This reader is that of the whole table, and `none` has the table's public facts
-        without rows. With `planning` no private value is read.
-        """
-        declared, public = self.declaration, none.public
-        # The types of the whole table were checked. Those of a part depend on its rows.
-        y = declared.read_target(y, typed=False)
-        if self.encoder is not None:
-            X = declared.schema.select(X, coded=True, typed=False)
-            X = self.encoder.coded(X, ~self.mask)
-        else:
-            y = self._untyped(like, y)
-        encoded = self.encoder is not None
-        X = self.checked(like, X, typed=False, reset=encoded, enough=False)
-        y = self.checked_target(like, y, X.shape[0], planning)
-        if not encoded:
-            check_finite(X, public.mask)
-        target, missing, _ = self.target(like, y, X.shape[0])
-        table = public.encoding
-        if table is not None:
-            table = dataclasses.replace(table, encoded=X)
-            X, table = table.rows(), table.public_part()
-        if planning:
-            X = blanked(X, public.mask)
-        # Encoded rows are finite.
-        is_null = public.input_scaler.nulls(X) if table is None else None
-        public = dataclasses.replace(
-            public,
-            target=target if declared.public_target else None,
-            labels=y if declared.public_target else None,
-            encoding=table,
-            _table=X,
         )
         return Records(X, target, public, either(is_null, missing))
 
     def checked(self, like: Any, X: Any, typed: bool = True, **how: bool) -> Any:
         """Return X as a table of numbers; `typed` as for `declared_numbers`."""
         if self.declaration.schema is None:
-            every = dict.fromkeys(range(len(column_labels(X))))
-            declared = every if like._rows == "raw" else self.declaration.bounds
+            declared = self.declaration.bounds
+            if like._rows == "raw":
+                declared = dict.fromkeys(range(len(column_labels(X))))
             X = declared_numbers(X, declared, typed)
         return check_arrays(like, X, accept_sparse=like._rows != "clipped", **how)
-
-    def plans_without(self, y: Any) -> bool:
-        """Whether a plan does not read y."""
-        declares = self.declaration.classes is not None
-        return not self.declaration.public_target and (y is None or declares)
 
     @property
     def _takes_any(self) -> bool:
@@ -452,17 +433,24 @@ class Reader:
     def checked_target(
         self, like: Any, y: Any, n_rows: int, planning: bool = False
     ) -> np.ndarray | None:
-        """Return y as an array, or None if there is no target to read."""
-        if like._target is None or (planning and self.plans_without(y)):
-            return None
-        y = numeric_target(y) if like._target == "numbers" else y
-        return checked_target(y, n_rows, type(like).__name__, self._takes_any)
+        """Return y as an array, or None if there is no target to read.
 
-    def _untyped(self, like: Any, y: Any) -> Any:
-        """Return the target of a partition, whose type depends on private values."""
-        plain = like._target == "numbers" and type_kind(y) in ("integer", "number")
-        kept = plain or self.declaration.public_target or getattr(y, "ndim", 0) != 1
-        return y if kept else objects(exact(y))
+        Errors quote no value. If any target is taken, only its shape is checked.
+        """
+        declared = self.declaration
+        unread = not declared.public_target
+        unread &= y is None or declared.classes is not None
+        if like._target is None or (planning and unread):
+            return None
+        y, model = numeric_target(y) if like._target == "numbers" else y, type(like)
+        if y is None:
+            raise ValueError(
+                f"{model.__name__} requires y to be passed, but the target y is None."
+            )
+        found = shaped_target(y, n_rows, as_objects=self._takes_any)
+        if not self._takes_any:
+            check_complete(found, y)
+        return found
 
     def target(
         self, like: Any, y: np.ndarray | None, n_rows: int
@@ -482,9 +470,14 @@ class Reader:
             missing = ~np.isfinite(y)
             if missing.any():
                 y = np.where(missing, np.clip(0.0, low, high), y)
-            if math.isinf(high):
-                check_unbounded(y)
-            elif not public:  # integers at the door, as of columns
+            if math.isinf(high) and np.abs(y).max(initial=0.0) > FURTHEST:
+                raise ValueError(
+                    f"y holds numbers beyond {FURTHEST:g}, whose squares overflow "
+                    "float64: rescale the target, or declare target_bounds."
+                )
+            if (
+                math.isfinite(high) and not public
+            ):  # integers at the door, as of columns
                 step = (high - low) * TARGET_STEP
                 y = low + np.rint((np.clip(y, low, high) - low) / step) * step
             # A loss may be an object.
@@ -493,14 +486,21 @@ class Reader:
             return y, missing if missing.any() else None, {"target_map": target_map}
         classes = declared.classes
         if y is not None:
-            if classes is not None:
-                check_recoded(y, classes)
+            kind = None if classes is None else np.asarray(classes).dtype.kind
+            if kind == "b" and y.dtype.kind in "iu":
+                # The integers may be codes: before some fits scikit-learn replaces
+                # labels by 0, ..., k-1, and reads predictions as such codes.
+                raise ValueError(
+                    f"y holds whole numbers, and `classes`={list(classes)!r} holds "
+                    f"booleans: y and `classes` differ in type. {RECODED}"
+                )
             labels = (encode_any if self._takes_any else encode_labels)(y, classes)
             check_member(labels.classes)
             if not declared.is_private:
                 check_exactly(y, labels)
-        elif classes is not None:
-            labels = Labels.unseen(classes, n_rows)
+        elif classes is not None:  # code 0 for every record
+            codes = np.zeros(n_rows, dtype=np.int64)
+            labels = Labels(declared_labels(classes), codes, "declared")
         else:
             raise ValueError(
                 "classes=None and y=None are not enough for a plan: declare `classes`, "
@@ -528,14 +528,16 @@ class Reader:
         divides only the private part.
         """
         declared, linear = self.declaration, like._rows == "linear"
-        bounds = declared.bounds if table is None else table.bounds
+        bounds, longest = declared.bounds, None
+        if table is not None:  # smooth terms are in [-1, 1], blocks have norms up to 1
+            bounds = table.smoothing is None and (0.0, 1.0)
+            longest = math.sqrt(max(1, len(table.encoder.blocks_)))
         bound, normalize = like._norm(X.shape[1], mask)
         exact = not declared.is_private and like._target is not None
         if exact and not (linear and isinstance(bounds, str) and bounds == "private"):
             resolve_bounds(bounds, X.shape[1], names)
         if exact or like._rows == "raw":
             return InputScaler(feature_bound=math.inf)
-        longest = None if table is None else table.longest
         if longest is not None and not linear:
             bound = min(bound, longest)
         found = resolve_input_scaler(
@@ -554,7 +556,6 @@ class Reader:
 
 
 def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) -> None:
-    """Warn of a column with fewer than 20 records per declared level on average."""
     for block in encoder.blocks_:
         n_levels = len(block.levels)
         if block.kind == "categories" and n_levels > max(32, n_records / 20):
@@ -574,9 +575,10 @@ def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) ->
 # instead.
 
 
-_EXPECTED = (
-    "expected None, 'all', column names, patterns, positions, a boolean mask or a "
-    "slice of positions."
+_UNKNOWN = (
+    "public_features={} is unknown: expected None, 'all', column names, patterns, "
+    "positions, a boolean mask or a slice of positions (of a Series or a mapping, a "
+    "list of names)."
 )
 _PUBLIC = "public_features"
 _ODD_LABELS = (
@@ -591,15 +593,9 @@ def public_mask(
 ) -> np.ndarray:
     """Return the boolean mask of the public columns.
 
-    Parameters
-    ----------
-    public_features : None, "all", str, int, sequence, slice or mask
-        Column names, fnmatch patterns, indices, a boolean mask or a slice.
-    n_features : int
-    names : sequence of str or None
-        Names of the columns; None if X has no names.
-    X : DataFrame or array, default=None
-        Only the column labels of X are read.
+    `public_features` is None, "all", column names, fnmatch patterns, indices, a boolean
+    mask or a slice. `names` are the names of the columns; None: X has no names. Only
+    the column labels of X are read.
 
     Notes
     -----
@@ -607,10 +603,10 @@ def public_mask(
     number of columns. Integers are read as positions only if X is an array, if all
     labels are strings, or if the labels are 0, 1, 2, … in order.
     """
-    spec, labels = public_features, _labels_of(names, X)
-    mask = np.zeros(n_features, dtype=bool)
+    spec, mask = public_features, np.zeros(n_features, dtype=bool)
     if spec is None:
         return mask
+    labels = _labels_of(names, X)
     if isinstance(spec, str) and spec == "all":
         if labels is not None and "all" in labels:
             raise ValueError(
@@ -622,10 +618,7 @@ def public_mask(
     if isinstance(spec, slice):
         ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
         if not all(isinstance(end, numbers.Integral) for end in ends) or spec.step == 0:
-            raise ValueError(
-                f"public_features={spec!r} must be a slice of positions, with a step "
-                "other than 0: list the public columns instead."
-            )
+            raise ValueError(_UNKNOWN.format(repr(spec)))
         if ends and not _counted(labels):
             raise ValueError(_ODD_LABELS.format(name=_PUBLIC, shown=shown(spec)))
         mask[spec] = True
@@ -634,10 +627,7 @@ def public_mask(
     flags = [isinstance(item, (bool, np.bool_)) for item in items]
     if any(flags):
         if isinstance(spec, Set) or not all(flags):
-            raise ValueError(
-                "public_features mixes booleans with something else: give one boolean "
-                "per column, or a list of names."
-            )
+            raise ValueError(_UNKNOWN.format(shown(spec)))
         if len(items) != n_features:
             raise ValueError(
                 f"public_features is a mask of length {len(items)}, but X has "
@@ -655,9 +645,15 @@ def public_mask(
         )
     for item in items:
         if isinstance(item, numbers.Integral):
-            found = [_position(int(item), n_features, labels)]
+            _check_position(int(item), labels, _PUBLIC)
+            if not -n_features <= item < n_features:
+                raise ValueError(
+                    f"public_features holds the index {item}, but X has {n_features} "
+                    "columns: indices count from 0."
+                )
+            found = [int(item) % n_features]
         else:
-            found = _named(item, names, labels)
+            found = _named(item, names)
         for index in found:
             if mask[index]:
                 raise ValueError(
@@ -676,20 +672,7 @@ def _labels_of(names: Sequence[str] | None, X: Any) -> list | None:
     return None if names is None else list(names)
 
 
-def check_keys(bounds: Any, names: Sequence[str] | None, X: Any) -> None:
-    """Refuse integer keys of `bounds` that may be labels or positions of X's columns.
-
-    The rule is that of `public_mask`.
-    """
-    if isinstance(bounds, Mapping):
-        labels = _labels_of(names, X)
-        for key in bounds:
-            if isinstance(key, numbers.Integral):
-                _check_position(key, labels, "bounds")
-
-
 def _check_position(item: int, labels: list | None, name: str) -> None:
-    """Refuse an integer that could be the label of another column."""
     if not _counted(labels):
         raise ValueError(_ODD_LABELS.format(name=name, shown=item))
     n_labels = 0 if labels is None else len(labels)
@@ -720,36 +703,24 @@ def _listed(spec: Any) -> list:
 
     Refuse anything that is not a sequence, a set, a name or a position.
     """
-    if isinstance(spec, Mapping):
-        raise ValueError(
-            "public_features is a mapping, and its values would be ignored: pass a "
-            "list of the public columns."
-        )
     single = isinstance(spec, (str, numbers.Integral))
     flat = getattr(spec, "ndim", 1) == 1 and (single or isinstance(spec, Iterable))
-    if not flat or isinstance(spec, (bool, bytes, bytearray, Iterator)):
-        raise ValueError(f"public_features={shown(spec)} is unknown: {_EXPECTED}")
-    if hasattr(spec, "iloc") and not all(isinstance(item, str) for item in spec):
-        raise ValueError(
-            "public_features is a Series, whose index may have another order than X's "
-            "columns: pass its to_numpy() if the orders agree, or a list of names."
-        )
+    # The index of a Series may have another order than the columns of X.
+    keyed = hasattr(spec, "iloc") and not all(isinstance(item, str) for item in spec)
+    unlisted = bool, bytes, bytearray, Iterator, Mapping
+    if not flat or keyed or isinstance(spec, unlisted):
+        raise ValueError(_UNKNOWN.format(shown(spec)))
     return [spec] if single else list(spec)
 
 
-def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[int]:
+def _named(item: Any, names: Sequence[str] | None) -> list[int]:
     if not isinstance(item, str):
-        raise ValueError(f"public_features holds {shown(item)}: {_EXPECTED}")
+        raise ValueError(_UNKNOWN.format(f"{shown(item)} in a list"))
     if names is None:
-        if labels is not None:
-            raise ValueError(
-                f"public_features={item!r} names columns, but the labels of X's "
-                "columns are not strings: rename them, X.columns = "
-                "X.columns.astype(str)."
-            )
         raise ValueError(
-            f"public_features={item!r} names columns, but X has no column names: pass "
-            "a DataFrame (set_output(transform='pandas') on the step before, with "
+            f"public_features={item!r} names columns, but the columns of X have no "
+            "names that are strings: rename them, X.columns.astype(str), or pass a "
+            "DataFrame (set_output(transform='pandas') on the step before, with "
             "sparse_output=False), or indices."
         )
     found = [j for j, name in enumerate(names) if name == item]
@@ -764,13 +735,3 @@ def _named(item: Any, names: Sequence[str] | None, labels: list | None) -> list[
     if times > 1:
         raise ValueError(f"column {item!r} occurs {times} times in X: rename one.")
     return found
-
-
-def _position(item: int, n_features: int, labels: list | None) -> int:
-    _check_position(item, labels, _PUBLIC)
-    if not -n_features <= item < n_features:
-        raise ValueError(
-            f"public_features holds the index {item}, but X has {n_features} "
-            "columns: indices count from 0."
-        )
-    return item % n_features

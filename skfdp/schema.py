@@ -171,8 +171,7 @@ class TableSchema:
             thousands=self.thousands or None,
         )
         try:
-            self._check_columns()
-            self._check_format()
+            self._check()
             spelling_of(Unknown().gone(self), "missing")
             for name, column in self.columns.items():
                 spelling_of(column.gone(self), f"missing of {name!r}")
@@ -186,7 +185,7 @@ class TableSchema:
         except ValueError as error:  # depends on declarations only
             raise SchemaError(str(error)) from None
 
-    def _check_columns(self) -> None:
+    def _check(self) -> None:
         for text in (*self.columns, self.group, self.delimiter, self.declared_by):
             if isinstance(text, str):
                 checked_text("the schema", text)
@@ -215,7 +214,6 @@ class TableSchema:
                 "it out."
             )
 
-    def _check_format(self) -> None:
         check_choice("decimal", self.decimal, (".", ",", None))
         known = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
         check_choice("thousands", self.thousands, known)
@@ -281,7 +279,6 @@ class TableSchema:
 
     @property
     def _named(self) -> list[str]:
-        """All columns that are read from a table: features, outcomes and group."""
         return [*self.features, *self.outcomes, *([self.group] if self.group else [])]
 
     @property
@@ -380,11 +377,7 @@ class TableSchema:
     def groups(self, table: Any, given: Any = None) -> Any:
         """Return the person of each row, or None if each row is a record.
 
-        Parameters
-        ----------
-        table : DataFrame
-        given : array-like or str, default=None
-            The `groups` argument of a fit: persons, or the name of their column.
+        `given` is the `groups` argument of a fit: persons, or the name of their column.
         """
         by_name = given is None or isinstance(given, str)
         named = given if isinstance(given, str) else self.group
@@ -775,15 +768,10 @@ def _is_csv(table: Any) -> bool:
 
 
 class OpenTable:
-    """A frame or file, with its names and stored types; columns are read on demand.
+    """A frame or file, with its `names` and stored types; columns are read on demand.
 
-    Attributes
-    ----------
-    names : list of str
-    nameless : list of str
-        Names that pandas gave to the columns of a CSV file that have no name.
-    index : Index or None
-        Index of a pandas frame.
+    `nameless` are the names that pandas gave to columns of a CSV file without a name,
+    and `index` is that of a pandas frame.
     """
 
     def __init__(self, table: Any, schema: TableSchema):
@@ -1142,7 +1130,6 @@ _RARE = ("maxRowsPerGroup", "declaredBy", "privateCountsSeen")
 
 
 def _entry(schema: TableSchema, name: str) -> str:
-    """Return a column as TOML; refuse one that would be read as another."""
     column = schema.columns[name]
     kind = type(column)
     if TYPES.get(column.type) is not kind:

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command in (BUNDLED, "fit"):
             check_fit(arguments)
         # A command imports its modules when it runs, so that --help is fast.
-        homes = {BUNDLED: ("demo", "run"), "fit": ("fit", "run")}
+        homes = {BUNDLED: ("fit", "demo"), "fit": ("fit", "run")}
         module, name = homes.get(arguments.command, ("use", arguments.command))
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except (CommandError, OutputError) as error:

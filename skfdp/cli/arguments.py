@@ -28,8 +28,6 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser with one-line error messages."""
-
     def error(self, message: str):
         """Print the message, and exit with status 2."""
         self.exit(2, f"skfdp: error: {message}\n")

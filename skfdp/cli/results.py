@@ -41,9 +41,6 @@ def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[Non
 once = functools.cache(complain)
 
 
-# Files of a command: the ledger, the report and the trained model.
-
-
 def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger of a fit; return None without ``--ledger``.
 
@@ -115,9 +112,6 @@ def write(arguments: argparse.Namespace, model) -> None:
         raise OutputError(" ".join(failed))
 
 
-# Trained models as files.
-
-
 #: Types in a saved model that ``skops.io.load`` must trust.
 TRUSTED_TYPES = tuple(
     f"skfdp.{name}"
@@ -157,9 +151,6 @@ def load(path: str | Path):
 
         return skops.io.load(path, trusted=list(TRUSTED_TYPES))
     return joblib.load(path)
-
-
-# The comparison table.
 
 
 #: For each score: its printed format, and a factor by which it is multiplied first.

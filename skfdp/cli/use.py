@@ -263,14 +263,8 @@ def _load(path: str) -> Any:
         if error.name != "skops":
             raise
         raise CommandError(f"{path!r} needs skops: pip install 'skfdp[cli]'.") from None
-    except Exception as error:
-        raise CommandError(
-            f"{path!r} is not a model that 'skfdp fit' wrote: loading failed with "
-            f"{type(error).__name__}."
-        ) from None
+    except Exception:
+        found = None
     if not hasattr(found, "feature_names_in_"):
-        raise CommandError(
-            f"{path!r} holds no model with column names: give a model that 'skfdp fit' "
-            "wrote."
-        )
+        raise CommandError(f"{path!r} is not a model that 'skfdp fit' wrote.")
     return found

@@ -83,7 +83,6 @@ class Block:
         Both arrays have the shape (n_rows, n_entries). Positions count from the start
         of the block and are distinct within a row.
         """
-        raise NotImplementedError
 
     def raw(self, points: np.ndarray) -> np.ndarray:
         """Return points as raw values: days become dates, positions become levels."""
@@ -456,9 +455,6 @@ class Smoothing:
         for given, own, curve in self.curves:
             curve.weights(coef[:, own], out[:, given], power)
         return out
-
-
-# Knots of the linear spline basis.
 
 
 #: Default number of knots outside of an estimator.

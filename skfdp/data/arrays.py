@@ -21,14 +21,10 @@ from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 
-# Raw tables, their columns, and the types of the columns.
-
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
-    kind = type(X)
-    marked = hasattr(kind, "iloc") or hasattr(kind, "get_columns")
-    return marked or hasattr(kind, "column_names")
+    return any(hasattr(type(X), n) for n in ("iloc", "get_columns", "column_names"))
 
 
 def is_dask(X: Any) -> bool:
@@ -72,10 +68,7 @@ def check_table(X: Any) -> Any:
     """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
     for is_so, kind in (
-        (
-            is_dask(X),
-            "a Dask collection: pass its partitions, X.map_partitions(...)",
-        ),
+        (is_dask(X), "a Dask collection: pass its partitions, X.map_partitions(...)"),
         (isinstance(X, LargeTable), "read in blocks: pass pandas.read_parquet(path)"),
         (hasattr(type(X), "get_fragments"), "a data set of pyarrow: pass X.to_table()"),
         (issparse(X), "a sparse matrix: pass a DataFrame"),
@@ -118,9 +111,6 @@ def raw_column(X: Any, place: int) -> Any:
     if hasattr(type(X), "column_names"):
         return X.column(place)
     return X[:, place]
-
-
-# Checked tables of numbers, and targets.
 
 
 # Dtypes of X that are kept. A float64 copy of X would double the memory of a fit.
@@ -226,19 +216,6 @@ def check_arrays(
     return X
 
 
-def checked_target(y: Any, n_rows: int, model: str, any_target: bool) -> np.ndarray:
-    """Return y as an array; errors quote no value, and `model` is the estimator.
-
-    With `any_target` only the shape of y is checked.
-    """
-    if y is None:
-        raise ValueError(f"{model} requires y to be passed, but the target y is None.")
-    found = shaped_target(y, n_rows, as_objects=any_target)
-    if not any_target:
-        _check_complete(found, y)
-    return found
-
-
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
 
@@ -299,14 +276,19 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
         return np.column_stack([numbers(one, real, infinite=1.0) for one in values.T])
     check_names(X)
     labels, found = column_labels(X), {}
-    places = _declared_places(bounds, len(labels), list(map(str, labels)))
-    read = ("object", "complex", *("text",) * isinstance(bounds, Mapping))
-    for place in range(len(labels)):
+    named, n_columns = isinstance(bounds, Mapping), len(labels)
+    read = ("object", "complex", *("text",) * named)
+    for place, label in enumerate(labels):
         raw = raw_column(X, place)
         kind = type_kind(raw)
+        # One pair for all columns, "private", and False (the columns are scaled
+        # already) declare all columns. Unknown keys are refused later.
+        declared = bounds is not None
+        if named:
+            declared = not {str(label), place, place - n_columns}.isdisjoint(bounds)
         if (
             kind in ("duration", "time")
-            or (place in places and kind in read)
+            or (declared and kind in read)
             or not (typed or is_numeric(raw))
             or is_odd(raw)
         ):
@@ -315,7 +297,6 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
 
 
 def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
-    """Return a frame with columns replaced; `found` maps positions to new columns."""
     if hasattr(type(X), "iloc"):
         X = X.copy(deep=False)
         for place, values in found.items():
@@ -329,21 +310,6 @@ def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
         for place, values in found.items():
             X = X.set_column(place, labels[place], pyarrow.array(values))
     return X
-
-
-def _declared_places(bounds: Any, n_columns: int, names: list[str]) -> set[int]:
-    """Return the positions of the columns that `bounds` declares as numbers.
-
-    One pair for all columns, "private", and False (the columns are scaled already)
-    declare all columns. Unknown keys are refused later.
-    """
-    if bounds is None:
-        return set()
-    if not isinstance(bounds, Mapping):
-        return set(range(n_columns))
-    positions = {name: place for place, name in enumerate(names)}
-    positions |= {place: place % n_columns for place in range(-n_columns, n_columns)}
-    return {positions[key] for key in bounds if key in positions}
 
 
 def numeric_target(y: Any) -> Any:
@@ -436,10 +402,9 @@ def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> 
     for block in row_blocks(X):  # in blocks, to avoid a copy of all public columns
         rows = X[block]
         values = rows.data[public[rows.indices]] if issparse(X) else rows[:, public]
-        if np.isnan(values).any():
-            raise ValueError(_INSTEAD["Input X contains NaN"])
         if not np.isfinite(values).all():
-            raise ValueError(_INSTEAD["Input X contains infinity"])
+            what = "NaN" if np.isnan(values).any() else "infinity"
+            raise ValueError(_INSTEAD[f"Input X contains {what}"])
 
 
 def either(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
@@ -518,7 +483,7 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
     raise ValueError("y should be a 1d array of labels or of real numbers.")
 
 
-def _check_complete(y: np.ndarray, given: Any) -> None:
+def check_complete(y: np.ndarray, given: Any) -> None:
     """Refuse entries of a target that are missing or infinite."""
     kind = y.dtype.kind
     if kind == "c":
@@ -553,9 +518,6 @@ def _canonical(X) -> csr_array:
         X = X.copy()
         X.sum_duplicates()
     return X
-
-
-# Names of columns and targets, in plans and reports.
 
 
 def column_names(own: Sequence[str] | None, n_features: int) -> tuple[str | int, ...]:

@@ -187,7 +187,6 @@ def _of_polars(series: Any) -> np.ndarray:
 
 
 def _chunked(column: Any) -> Any:
-    """Return a pyarrow column as a ChunkedArray, whose methods convert every type."""
     import pyarrow
 
     chunked = isinstance(column, pyarrow.ChunkedArray)
@@ -256,12 +255,9 @@ _KINDS = (
 def type_kind(raw: Any) -> str:
     """Return the kind of values that a column's type can hold; read no value.
 
-    Returns
-    -------
-    kind : str
-        A kind of `_KINDS`, or "" if the type is unknown. A categorical column has the
-        kind of its categories; "text" if these are objects. "other" means values that
-        are neither numbers nor dates nor text.
+    It is a kind of `_KINDS`, or "" if the type is unknown. A categorical column has the
+    kind of its categories; "text" if these are objects. "other" means values that are
+    neither numbers nor dates nor text.
     """
     dtype = getattr(raw, "dtype", getattr(raw, "type", None))
     if type(dtype).__name__ == "CategoricalDtype":

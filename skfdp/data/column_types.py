@@ -212,7 +212,6 @@ class Column:
         return {"type": self.type} | limits | others
 
     def _curve(self, name: str, place: int, smooth: bool) -> Block:
-        """Return the block of a number or a date: a linear spline or a linear term."""
         low, high = bounds = self._on_axis(self.bounds)
         if not (np.isfinite(bounds).all() and low < high):
             form = "two finite numbers, the lower one first"
@@ -246,7 +245,6 @@ class Column:
     def _knots(
         self, name: str, bounds: np.ndarray, cyclic: bool, smooth: bool
     ) -> np.ndarray:
-        """Return ascending knots; for a cyclic column, with both bounds."""
         given, (low, high) = self.knots, bounds
         if isinstance(given, tuple):
             knots = self._on_axis(given)
@@ -401,15 +399,15 @@ class Date(Column, type=("date", "datetime")):
         if form is None:
             return
         place = f"format={shown(form)} of {name!r}"
-        known = isinstance(form, str) and "%" in form
-        if known and not _parts(form) & {*"YGcyx"}:
-            raise SchemaError(f"{place} needs a year, {example}.")
+        known = isinstance(form, str) and bool(_parts(form) & {*"YGcyx"})
         try:
             datetime.datetime.strptime(_EXAMPLE.strftime(form), form) if known else None
         except (ValueError, re.error):
             known = False
         if not known:
-            raise SchemaError(f"{place} must be a strptime format, {example}.")
+            raise SchemaError(
+                f"{place} must be a strptime format with a year, {example}."
+            )
         first = self._first_year()
         if first and moment(self.last) >= np.datetime64(f"{first + 100:04}"):
             raise SchemaError(
@@ -468,7 +466,6 @@ class Category(Column, type="string"):
         return spelling_of(self.values, f"enum of {name!r}")
 
     def _meant(self, cells: np.ndarray) -> np.ndarray:
-        """Return the value that each cell means."""
         return cells
 
     def read(  # noqa: D102
@@ -627,9 +624,6 @@ _HOURS = [f"{hour:02}" for hour in range(24)]
 MOST_KNOTS = 1000
 
 
-# Reading single values.
-
-
 def pandas_for(use: str = "a table with a schema") -> Any:
     """Return pandas, which `use` needs, or raise ImportError."""
     try:
@@ -648,7 +642,6 @@ def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
 
 
 def _dtype(levels: Sequence) -> Any:
-    """Return the dtype of an outcome from its declared labels."""
     kinds = {type(level) for level in levels}
     if kinds == {int}:
         fitting = np.result_type(*map(np.min_scalar_type, levels), np.int64)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
 from skfdp.data.grid import on_grid
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import computed, shown
 
 #: Number of encoded columns up to which estimators store the encoding as dense.
 MOST_DENSE = 4096
@@ -240,63 +239,30 @@ def _sparse(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool] = ()) -> csr_
 
 
 @dataclasses.dataclass(frozen=True)
-class _Codes:
-    """The categories of all rows: each block has a single entry in a row, a 1."""
+class _Entries:
+    """The entries of a block that may be non-zero, for all rows."""
 
-    #: The number of each block in the encoder.
-    blocks: np.ndarray
-    #: The position of each block's first column in the computed rows.
-    starts: np.ndarray
-    #: Positions of the entries within their blocks, shape (n_rows, n_blocks).
-    places: np.ndarray
-
-    def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
-        """Write the entries of the chosen rows to `out`, which holds zeros."""
-        at = self.places[chosen] + self.starts
-        at += np.arange(len(out))[:, None] * out.shape[1]
-        out.reshape(-1)[at] = 1.0
-
-    def smooth(self, smoothing: Smoothing) -> _Codes:
-        """Return the entries at their positions among smooth terms."""
-        starts = [smoothing.curves[number][1].start for number in self.blocks]
-        return dataclasses.replace(self, starts=np.array(starts, dtype=np.int64))
-
-    def kept(self, blocks: np.ndarray) -> _Codes:
-        """Return the entries of the blocks in the mask `blocks`."""
-        own = blocks[self.blocks]
-        return _Codes(self.blocks[own], self.starts[own], self.places[:, own])
-
-    def terms(
-        self, blocks: tuple[Block, ...], factors: np.ndarray
-    ) -> Iterator[tuple[csr_array, np.ndarray]]:
-        """Yield the levels and the places of each block, for `CodedGridRows.build`."""
-        for j, number in enumerate(self.blocks):
-            every = np.arange(len(blocks[number].levels))
-            columns, shape = self.starts[j] + every, (every.size, factors.size)
-            levels = csr_array((factors[columns], (every, columns)), shape)
-            yield levels, self.places[:, j]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Values:
-    """The possibly non-zero entries of a block that is not categories, for all rows."""
-
-    block: int  # as in `_Codes`
+    #: The number of the block in the encoder.
+    block: int
+    #: The position of the block's first column in the computed rows.
     start: int
-    places: np.ndarray  # see `Block.entries`
-    values: np.ndarray
+    #: Positions within the block, shape (n_rows, n_entries).
+    places: np.ndarray
+    #: None: a single entry in a row, a 1, as of categories.
+    values: np.ndarray | None
     #: Computes smooth terms from the entries; None: rows have the entries themselves.
     curve: Any = None
 
     def write(self, chosen: slice | np.ndarray, out: np.ndarray) -> None:
         """Write this block's columns of the chosen rows to `out`, which holds zeros."""
-        places, values = self.places[chosen], self.values[chosen]
+        places = self.places[chosen]
+        values = 1.0 if self.values is None else self.values[chosen]
         if self.curve is None:
-            out[np.arange(len(out))[:, None], self.start + places] = values
+            out[np.arange(len(out))[:, None], np.int64(self.start) + places] = values
         else:
             self.curve.write(places, values, out, self.start)
 
-    def smooth(self, smoothing: Smoothing) -> _Values:
+    def smooth(self, smoothing: Smoothing) -> _Entries:
         """Return the block with smooth terms in place of its entries."""
         _, own, curve = smoothing.curves[self.block]
         curve = curve if curve.smooth.size else None
@@ -304,14 +270,18 @@ class _Values:
 
     def term(
         self, blocks: tuple[Block, ...], factors: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return levels, places and weights for `CodedGridRows.build`.
+    ) -> tuple[np.ndarray | csr_array, ...]:
+        """Return levels, places and weights (not of categories) for `CodedGridRows`.
 
-        The levels are the rows of the knots, or of equal steps of a linear term. The
-        last level is that of a missing number.
+        The levels of a number are the rows of the knots, or of equal steps of a linear
+        term. The last level is that of a missing number.
         """
         block = blocks[self.block]
         every = np.arange(len(block.levels), dtype=np.int32)[:, None]
+        if self.values is None:
+            columns, shape = self.start + every[:, 0], (len(every), factors.size)
+            levels = csr_array((factors[columns], (every[:, 0], columns)), shape)
+            return levels, self.places[:, 0]
         own = dataclasses.replace(self, places=every, values=np.ones(every.shape))
         levels = np.zeros((len(every), factors.size))
         own.write(slice(None), levels)
@@ -337,11 +307,10 @@ class CodedRows:
 
     Only the entries of each block that may be non-zero are stored. A category is one
     small integer. A value between two knots is two integers and two weights. Columns of
-    blocks that are neither in `codes` nor in `others` are zeros.
+    blocks that are not in `parts` are zeros.
     """
 
-    codes: _Codes
-    others: tuple[_Values, ...]
+    parts: tuple[_Entries, ...]
     shape: tuple[int, int]
     #: All blocks of the encoder.
     blocks: tuple[Block, ...]
@@ -354,45 +323,38 @@ class CodedRows:
         cls, blocks: tuple[Block, ...], X: Any, cut: Sequence[bool] = ()
     ) -> CodedRows:
         """Encode the columns of a table; `cut` is as for `DeclaredEncoder.coded`."""
-        own = [j for j, block in enumerate(blocks) if block.kind == "categories"]
-        most = max((len(blocks[j].levels) for j in own), default=0)
-        codes = np.empty((len(X), len(own)), np.min_scalar_type(most))
-        others = []
+        parts = []
         for number, (block, places, values) in enumerate(_entries(blocks, X, cut)):
-            if number in own:
-                codes[:, own.index(number)] = places[:, 0]
-            else:
-                places = places.astype(np.int32)
-                others.append(_Values(number, block.start, places, values))
-        starts = np.array([blocks[j].start for j in own], dtype=np.int64)
-        codes = _Codes(np.array(own, dtype=np.int64), starts, codes)
-        return cls(codes, tuple(others), (len(X), _width(blocks)), blocks)
+            kind = np.int32
+            if block.kind == "categories":
+                kind, values = np.min_scalar_type(len(block.levels)), None
+            parts.append(_Entries(number, block.start, places.astype(kind), values))
+        return cls(tuple(parts), (len(X), _width(blocks)), blocks)
 
     def take(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return a slice of rows, or rows by their numbers."""
-        out = np.zeros((len(self.codes.places[rows]), self.shape[1]))
-        for part in (self.codes, *self.others):
+        some = range(self.shape[0])[rows] if isinstance(rows, slice) else rows
+        out = np.zeros((len(some), self.shape[1]))
+        for part in self.parts:
             part.write(rows, out)
         return out
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
-        codes, *others = (p.smooth(smoothing) for p in (self.codes, *self.others))
-        shape = self.shape[0], smoothing.n_columns
-        return CodedRows(codes, tuple(others), shape, self.blocks)
+        parts, shape = self.parts, (self.shape[0], smoothing.n_columns)
+        parts = tuple(part.smooth(smoothing) for part in parts)
+        return CodedRows(parts, shape, self.blocks)
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
         """Return the rows with zeros in the blocks that the mask `blocks` excludes."""
-        others = tuple(part for part in self.others if blocks[part.block])
-        return dataclasses.replace(self, codes=self.codes.kept(blocks), others=others)
+        parts = tuple(part for part in self.parts if blocks[part.block])
+        return dataclasses.replace(self, parts=parts)
 
     def part(self, blocks: np.ndarray, columns: np.ndarray) -> CodedRows:
         """Return the columns of some blocks alone, given masks of both."""
-        own, place = self.blanked(blocks), np.append(0, np.cumsum(columns))
-        codes = dataclasses.replace(own.codes, starts=place[own.codes.starts])
-        others = (dataclasses.replace(o, start=place[o.start]) for o in own.others)
-        shape = self.shape[0], int(place[-1])
-        return CodedRows(codes, tuple(others), shape, self.blocks)
+        own, place = self.blanked(blocks).parts, np.append(0, np.cumsum(columns))
+        parts = (dataclasses.replace(o, start=int(place[o.start])) for o in own)
+        return CodedRows(tuple(parts), (self.shape[0], int(place[-1])), self.blocks)
 
     def saves(self, n_outputs: int) -> bool:
         """Whether steps on `integers` are faster than on rows of columns.
@@ -411,12 +373,10 @@ class CodedRows:
     def integers(self, factors: np.ndarray | None = None) -> CodedGridRows:
         """Return the rows as quantised codes, times a factor of each column."""
         known = self.blocks, np.ones(self.shape[1]) if factors is None else factors
-        categories = list(self.codes.terms(*known))
-        numbers = [part.term(*known) for part in self.others]
+        categories, numbers = [], []
+        for part in self.parts:
+            (categories if part.values is None else numbers).append(part.term(*known))
         return CodedGridRows.build(categories, numbers, *self.shape)
-
-
-# The encoded raw table of a fit.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -435,61 +395,36 @@ class EncodedTable:
     #: Conversion to smooth terms; None if solvers read the encoded columns.
     smoothing: Smoothing | None = None
 
-    @property
-    def block(self) -> np.ndarray:
-        """The number of the block of each solver column, shape (n_columns,)."""
-        smoothing = self.smoothing
-        return self._block_of_encoded if smoothing is None else smoothing.block
+    #: The number of the block of each solver column, shape (n_columns,).
+    block: np.ndarray = computed()
+    #: The block number of each solver column; -1 outside of category blocks.
+    levels: np.ndarray = computed()
+    #: Whether the raw column of a block is public, shape (n_blocks,).
+    public_blocks: np.ndarray = computed()
+    #: Mask of the public solver columns, shape (n_columns,).
+    mask: np.ndarray = computed()
+    #: Mask of the public encoded columns, shape (n_encoded,).
+    public_encoded: np.ndarray = computed()
 
-    @property
-    def _block_of_encoded(self) -> np.ndarray:
-        sizes = [len(block.levels) for block in self.encoder.blocks_]
-        return np.repeat(np.arange(len(sizes)), sizes)
-
-    @property
-    def levels(self) -> np.ndarray:
-        """The block number of each solver column; -1 outside of category blocks."""
-        kinds = np.array([block.kind == "categories" for block in self.encoder.blocks_])
-        return np.where(kinds[self.block], self.block, -1)
-
-    @property
-    def public_blocks(self) -> np.ndarray:
-        """Whether the raw column of a block is public, shape (n_blocks,)."""
-        return self.raw_mask[[block.parent for block in self.encoder.blocks_]]
+    def __post_init__(self) -> None:
+        blocks = self.encoder.blocks_
+        sizes = [len(block.levels) for block in blocks]
+        encoded = np.repeat(np.arange(len(sizes)), sizes)
+        block = encoded if self.smoothing is None else self.smoothing.block
+        public = self.raw_mask[[one.parent for one in blocks]]
+        kinds = np.array([one.kind == "categories" for one in blocks])
+        vars(self).update(
+            block=block,
+            levels=np.where(kinds[block], block, -1),
+            public_blocks=public,
+            mask=public[block],
+            public_encoded=public[encoded],
+        )
 
     @property
     def of_public(self) -> tuple[Block, ...]:
         """The blocks of the public raw columns, without gaps between them."""
         return placed(itertools.compress(self.encoder.blocks_, self.public_blocks))
-
-    @property
-    def mask(self) -> np.ndarray:
-        """Mask of the public solver columns, shape (n_columns,)."""
-        return self.public_blocks[self.block]
-
-    @property
-    def public_encoded(self) -> np.ndarray:
-        """Mask of the public encoded columns, shape (n_encoded,)."""
-        return self.public_blocks[self._block_of_encoded]
-
-    @property
-    def longest_private(self) -> float:
-        """Bound on the norm of the private columns of a row."""
-        return math.sqrt(int((~self.public_blocks).sum()))
-
-    @property
-    def longest(self) -> float:
-        """Bound on the norm of a row, whose blocks have norms of at most 1."""
-        return math.sqrt(max(1, len(self.encoder.blocks_)))
-
-    @property
-    def bounds(self) -> tuple[float, float] | bool:
-        """The `bounds` of solver columns: (0, 1), or False for smooth terms."""
-        return (0.0, 1.0) if self.smoothing is None else False
-
-    def names(self, raw: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the name of the raw column of each solver column."""
-        return tuple(raw[self.encoder.blocks_[j].parent] for j in self.block)
 
     def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
         """Return the table with smooth terms; parameters as for `Smoothing`."""
@@ -532,10 +467,3 @@ class EncodedTable:
         Parameters are those of `Smoothing.weights`.
         """
         return coef if self.smoothing is None else self.smoothing.weights(coef, power)
-
-    def variances(self, variances: np.ndarray) -> np.ndarray:
-        """Return variances of weights of encoded columns.
-
-        `variances` are those of the weights of solver columns, which are independent.
-        """
-        return self.weights(variances, power=2)

@@ -13,9 +13,6 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.sources import RowFile, working_memory
 from skfdp.privacy.checks import computed
 
-# Blocks of rows, and operations on dense and CSR rows.
-
-
 # Number of float64 entries per block, which bounds the memory of every pass.
 _BLOCK_ENTRIES = 2**16
 
@@ -39,7 +36,6 @@ def row_of_entries(X: csr_array) -> np.ndarray:
 
 
 def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
-    """Return a CSR array with the pattern of X and other data."""
     return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
@@ -255,32 +251,17 @@ class GridRows:
         If X is in a file and the quantised rows exceed the working memory, they are
         written to an anonymous temporary file.
 
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_rows, n_features), any numeric dtype
-            CSR rows are in canonical form. X may also be an object that returns blocks
-            of rows like an array.
-        transform : callable
-            Function that transforms each row separately and returns float64 rows. It
-            keeps the sparsity pattern of CSR rows. None: X holds integers, in grid
-            units.
-        bias : float, default=None
-            Value of a constant last column, `scale` included; None: no such column.
-        n_features : int, default=None
-            Number of columns that `transform` returns; None: as many as X has.
-        centre : ndarray of shape (n_features,), default=None
-            Public or released; subtracted from the transformed rows. None: zero.
-        scale : float
-            Factor of the centred rows.
-        target : int64 or float64 ndarray of shape (n_rows,), default=None
-            For dense rows in memory, the target and the norms are stored beside the
-            rows, in `joined`.
-        room : bool or int16 ndarray, default=False
-            True: dense rows in memory have the attribute `room`. An array is the `room`
-            of rows that are no longer needed; the new rows are written over them, if it
-            is wide enough.
-        on_disk : bool, default=None
-            Whether X is in a file; None: what its attribute `on_disk` says.
+        X is an array or an object that returns blocks of rows like an array; CSR rows
+        are in canonical form. `transform` makes float64 rows of `n_features` columns
+        (None: as many as X has), each row separately, and keeps the pattern of CSR
+        rows; None: X holds integers, in grid units. `centre`, public or released, is
+        subtracted from the transformed rows, and `scale` is the factor of the
+        difference. `bias` is the value of a constant last column, `scale` included;
+        None: no such column. A `target` is stored beside dense rows in memory, in
+        `joined`. With ``room=True`` dense rows in memory have the attribute `room`; an
+        array is the `room` of rows that are no longer needed, over which the new rows
+        are written if it is wide enough. `on_disk` is whether X is in a file; None:
+        what its attribute `on_disk` says.
         """
         n_rows = X.shape[0]
         n_features = X.shape[1] if n_features is None else n_features

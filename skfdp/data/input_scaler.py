@@ -6,6 +6,7 @@ row independently.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -78,8 +79,18 @@ class InputScaler:
     #: Offset that `scale` subtracts from each column, and divisor of the difference.
     offset: float | np.ndarray = computed()
     factor: float | np.ndarray = computed()
+    #: Divisor of integers of rows, which are scaled by bounds or normalised.
+    divisor_of_integers: float = computed()
+    #: A power of two: half of the largest number that integers represent.
+    reach: float = computed()
 
     def __post_init__(self):
+        reach = bound = 1.0 if self.normalize else self.feature_bound
+        if self.shortens and not self.normalize:
+            finite = 0 < bound < math.inf
+            norm = 2.0 ** math.ceil(math.log2(bound)) if finite else bound
+            free = self.span is None or bool(np.isinf(self.span).any())
+            reach = max(norm, UNBOUNDED_REACH) if free else 1.0
         divisor = 1.0 if np.isinf(self.feature_bound) else self.feature_bound
         if self.public is not None:
             divisor = np.where(self.public, 1.0, divisor)
@@ -88,7 +99,13 @@ class InputScaler:
             bounded = np.isfinite(self.span)
             offset = np.where(bounded, self.low, 0.0)
             factor = np.where(bounded, self.span, 1.0)
-        vars(self).update(divisor=divisor, offset=offset, factor=factor)
+        vars(self).update(
+            divisor=divisor,
+            offset=offset,
+            factor=factor,
+            divisor_of_integers=bound,
+            reach=reach,
+        )
 
     def nulls(self, X: np.ndarray | csr_array | LargeTable) -> np.ndarray | None:
         """Return the mask of the records that become null; None if there are none.
@@ -130,10 +147,7 @@ class InputScaler:
             if np.isscalar(self.divisor) and self.divisor == 1:
                 return rows
             return times_columns(rows, 1 / self.divisor)
-        return self._divided(rows)
-
-    def _divided(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Divide the private part of each row by its norm or by `feature_bound`."""
+        # Divide the private part of each row by its norm or by `feature_bound`.
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
         out, sizes = rows, np.full(rows.shape[0], own.sum())
         chosen: Any = ... if own.all() else (slice(None), own)
@@ -158,22 +172,6 @@ class InputScaler:
         out = out.copy()
         out[chosen] = found.reshape(entries.shape)
         return _with_data(rows, out) if sparse else out
-
-    @property
-    def divisor_of_integers(self) -> float:
-        """Divisor of integers of rows, which are scaled by bounds or normalised."""
-        return 1.0 if self.normalize else self.feature_bound
-
-    @property
-    def reach(self) -> float:
-        """A power of two: half of the largest number that integers represent."""
-        if self.normalize:
-            return 1.0
-        free = self.span is None or bool(np.isinf(self.span).any())
-        if self.shortens:
-            norm = 2.0 ** math.ceil(math.log2(self.feature_bound))
-            return max(norm, UNBOUNDED_REACH) if free else 1.0
-        return self.feature_bound
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return rows for quantisation, in the unit `reach`.
@@ -287,17 +285,10 @@ def resolve_bounds(
         low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
         for name, pair in bounds.items():
             index = _column(name, n_features, names)
-            own = f"bounds[{name!r}]"
-            ends = [np.asarray(side, dtype=float) for side in _pair(pair, own)]
-            if ends[0].size != 1 or ends[1].size != 1:
-                raise ValueError(
-                    f"{own}={shown(pair)} must be a pair (low, high) of two numbers, "
-                    "because the key names one column."
-                )
-            low[index], high[index] = ends[0].item(), ends[1].item()
+            ends = _pair(pair, f"bounds[{name!r}]", single=True)
+            low[index], high[index] = [end.item() for end in ends]
     else:
-        pair = _pair(bounds, "bounds")
-        low, high = [np.asarray(side, dtype=np.float64) for side in pair]
+        low, high = _pair(bounds, "bounds")
         if low.ndim > 1 or high.ndim > 1 or {low.size, high.size} - {1, n_features}:
             raise ValueError(
                 f"bounds has {low.size} lower and {high.size} upper bounds, but X has "
@@ -305,33 +296,30 @@ def resolve_bounds(
             )
         low = np.broadcast_to(low, n_features).copy()
         high = np.broadcast_to(high, n_features).copy()
-        if not np.isfinite(low).all() or not np.isfinite(high).all():
-            raise ValueError(
-                f"bounds={shown(bounds)} must be finite: to leave a column unbounded, "
-                "pass a mapping without that column."
-            )
-    if not (low < high).all():
-        raise ValueError(
-            f"bounds={shown(bounds)} must satisfy low < high in every column."
-        )
     finite = np.isfinite(low) & np.isfinite(high)
+    if not (low < high).all() or not (finite.all() or isinstance(bounds, Mapping)):
+        raise ValueError(
+            f"bounds={shown(bounds)} must be finite and must satisfy low < high in "
+            "every column: to leave a column unbounded, pass a mapping without it."
+        )
     check_interval("bounds", bounds, low[finite], high[finite])
     return np.where(np.isfinite(low), low, 0.0), high - low
 
 
-def _pair(value: Any, name: str) -> tuple:
-    try:
-        # Iterating over a frame or a mapping would give its labels or keys.
-        low, high = (
-            None if isinstance(value, dict) or hasattr(value, "columns") else value
-        )
-        np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    except (TypeError, ValueError, OverflowError):
+def _pair(value: Any, name: str, single: bool = False) -> list[np.ndarray]:
+    """Return both ends of bounds, of one column if `single`, as float64."""
+    # Iterating over a frame or a mapping would give its labels or keys.
+    keyed, ends = isinstance(value, dict) or hasattr(value, "columns"), []
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        low, high = None if keyed else value
+        ends = [np.asarray(end, dtype=np.float64) for end in (low, high)]
+    if not ends or (single and any(end.size != 1 for end in ends)):
         raise ValueError(
             f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "
-            "or a mapping from column names to such pairs; False declares no bounds."
-        ) from None
-    return low, high
+            "or a mapping from column names to pairs of numbers; False declares no "
+            "bounds."
+        )
+    return ends
 
 
 def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
@@ -351,52 +339,9 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
     )
 
 
-# Rescaled rows of a dense table, read in blocks; public columns are rescaled once.
-
-
 #: Rescaled public columns of at most this many bytes are kept in memory. Otherwise they
 #: are rescaled again on each pass.
 MOST_KEPT = 2**26
-
-
-@dataclasses.dataclass(frozen=True)
-class PublicRows:
-    """The rescaled public columns of a table; private columns are not used.
-
-    `mask` is the mask of the public columns, and `input_scaler` the scaler of these
-    columns.
-    """
-
-    table: np.ndarray | LargeTable
-    mask: np.ndarray
-    input_scaler: InputScaler
-    shape: tuple[int, int] = computed()
-    #: Whether the table is stored in a file.
-    on_disk: bool = computed()
-
-    def __post_init__(self):
-        vars(self).update(
-            shape=(self.table.shape[0], int(self.mask.sum())),
-            on_disk=getattr(self.table, "on_disk", False),
-        )
-
-    @functools.cached_property
-    def _kept(self) -> np.ndarray | None:
-        n_rows, width = self.shape
-        if 8 * n_rows * width > MOST_KEPT:
-            return None
-        rows = np.empty(self.shape)
-        for block in blocks(n_rows, width):
-            rows[block] = self._mapped(block)
-        rows.flags.writeable = False
-        return rows
-
-    def _mapped(self, block: slice) -> np.ndarray:
-        return self.input_scaler.mapped(self.table[block][:, self.mask])
-
-    def __getitem__(self, block: slice) -> np.ndarray:
-        """Return some of the rows, float64; callers must not change them."""
-        return self._mapped(block) if self._kept is None else self._kept[block]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -414,36 +359,29 @@ class LazyRows:
 
     @classmethod
     def of(
-        cls, rows: Any, change: Callable[[np.ndarray], np.ndarray], width: int
+        cls,
+        rows: Any,
+        change: Callable[[np.ndarray], np.ndarray],
+        width: int,
+        keeps: bool = False,
     ) -> LazyRows:
-        """Return rows of `width` entries that `change` makes of blocks of `rows`."""
-        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
-        return cls(lambda block: change(rows[block]), shape, on_disk)
+        """Return rows of `width` entries that `change` makes of blocks of `rows`.
 
-    @classmethod
-    def whole(
-        cls, public: PublicRows, input_scaler: InputScaler, integers: Any
-    ) -> LazyRows:
-        """Return rescaled rows: public columns, and private columns from integers.
-
-        `input_scaler` is the scaler of complete rows. `integers` are columns that were
-        scaled by their bounds. None: the floats of the table are read, which has no
-        public columns.
+        With `keeps` they are made once, at their first use, if they are few.
         """
-        mask, table = public.mask, public.table
+        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
+        if not keeps or 8 * math.prod(shape) > MOST_KEPT:
+            return cls(lambda block: change(rows[block]), shape, on_disk)
 
-        def read(block: slice | np.ndarray) -> np.ndarray:
-            if integers is None:
-                return input_scaler.mapped(table[block])
-            if mask.all():
-                return public[block]
-            rows = integers.floats(block)
-            if mask.any():
-                rows, private = np.empty((len(rows), len(mask))), rows
-                rows[:, mask], rows[:, ~mask] = public[block], private
-            return input_scaler.shorten(rows)
+        @functools.cache
+        def kept() -> np.ndarray:
+            found = np.empty(shape)
+            for block in blocks(*shape):
+                found[block] = change(rows[block])
+            found.flags.writeable = False
+            return found
 
-        return cls(read, table.shape, public.on_disk)
+        return cls(lambda block: kept()[block], shape, on_disk)
 
     def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
         return self.read(block)
@@ -459,9 +397,6 @@ class LazyRows:
 
 #: Quantised rows that are not centred; see `Records.integers`.
 Integers = CodedGridRows | GridRows | SparseGridRows
-
-
-# Centred and scaled rows for solvers, and the conversion of weights to coefficients.
 
 
 # If the factors of two columns differ by more than this ratio, all factors are applied
@@ -505,28 +440,23 @@ class Coordinates:
     longest: float | None = None
 
     @classmethod
-    def moved(cls, input_scaler, mean, scale, bias, mean_error, longest) -> Coordinates:
-        """Build coordinates for rows that are centred before quantisation."""
-        if bias is not None and math.isinf(longest):
-            bias = on_grid(bias / _REACH_OF_MOVED) * _REACH_OF_MOVED
-        return cls(input_scaler, mean, scale, bias, mean_error, longest)
-
-    @classmethod
-    def centred(cls, input_scaler, mean, scale, bias, mean_error=0.0) -> Coordinates:
-        """Build coordinates for rows that are quantised before they are centred.
-
-        The mean and the bias are rounded to the grid.
-        """
+    def centred(
+        cls, input_scaler, mean, scale, bias, mean_error=0.0, longest=None
+    ) -> Coordinates:
+        """Build coordinates whose bias, and mean without `longest`, are on the grid."""
         before, after, is_far = _factors(scale, mean)
-        if not is_far:
+        if longest is not None:
+            after = _REACH_OF_MOVED
+        elif not is_far:
             mean = on_grid(mean * before) / before
-        if bias is not None:
-            bias = max(on_grid(bias / after), GRID) * after
-        return cls(input_scaler, mean, scale, bias, mean_error)
+        if bias is not None and (longest is None or math.isinf(longest)):
+            bias = on_grid(bias / after)
+            bias = (bias if longest is not None else max(bias, GRID)) * after
+        return cls(input_scaler, mean, scale, bias, mean_error, longest)
 
     def grid(
         self,
-        X: PublicRows | LazyRows | np.ndarray | csr_array,
+        X: LazyRows | np.ndarray | csr_array,
         target: np.ndarray | None = None,
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
@@ -537,22 +467,33 @@ class Coordinates:
         for solvers that read rows in random order. The function `mapped` makes rescaled
         rows of `n_features` columns from those of X; None: X has rescaled rows.
         """
-        if self.longest is not None:
-            return self._moved(X, mapped, target)
         before, after, is_far = _factors(self.scale, self.mean)
         # Public columns without bounds may be far from zero. So centre them first.
-        first = is_far and not issparse(X)
+        first, bias = is_far and not issparse(X), self.bias
+        cut = self.longest is not None and math.isfinite(self.longest)
+        if self.longest is not None:
+            after, first = 1.0 if cut else _REACH_OF_MOVED, True
+            before = self.scale / after
+        constant = [] if bias is None else [bias]
+        if cut:
+            n_features, bias = len(self.mean) + len(constant), None
 
         def transform(block):
-            rows = block if mapped is None else mapped(block)
-            if first:
-                rows = rows - self.mean
-            return rows if np.ndim(before) == 0 else times_columns(rows, before)
+            with np.errstate(all="ignore"):  # a warning would reveal a private value
+                rows = block if mapped is None else mapped(block)
+                rows = rows - self.mean if first else rows
+                if np.ndim(before) or before != 1:
+                    rows = times_columns(rows, before)
+            if not cut:
+                return rows
+            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
+            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
+            return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
 
         return GridRows.build(
             X,
             transform,
-            bias=self.bias,
+            bias=bias,
             n_features=n_features,
             centre=None if first else self.mean * before,
             scale=after,
@@ -596,27 +537,6 @@ class Coordinates:
         if rows is None:
             return None
         return rows.moved(self.mean * before, self.bias, largest, after)
-
-    def _moved(self, X, mapped, target) -> GridRows:
-        """Quantise rows after they are centred, scaled and, if requested, clipped."""
-        cut = math.isfinite(self.longest)
-        constant = [] if self.bias is None else [self.bias]
-        reach = 1.0 if cut else _REACH_OF_MOVED
-
-        def transform(block):
-            with np.errstate(all="ignore"):  # a warning would reveal a private value
-                rows = block if mapped is None else mapped(block)
-                rows = (rows - self.mean) * (self.scale / reach)
-            if not cut:
-                return rows
-            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
-            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
-            return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
-
-        facts = {"bias": self.bias, "scale": reach}
-        if cut:
-            facts = {"n_features": len(self.mean) + len(constant)}
-        return GridRows.build(X, transform, **facts, target=target)
 
     def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Convert weights theta to (coef, intercept) for rows ``input_scaler(X)``."""
@@ -671,9 +591,6 @@ def _factors(
         after = 1.0  # otherwise columns with a small factor would be rounded to zero
     before = scale / after
     return before, after, bool((np.abs(mean * before) > 1).any())
-
-
-# Rescaled rows that are centred, divided and perhaps rotated, block by block.
 
 
 @dataclasses.dataclass(frozen=True)

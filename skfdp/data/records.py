@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
-from skfdp.data.input_scaler import InputScaler, Integers, LazyRows, PublicRows
+from skfdp.data.input_scaler import InputScaler, Integers, LazyRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -108,6 +108,15 @@ class PublicRecords:
     #: noise as the weighted average. The defaults in `skfdp.solvers.parameters` depend
     #: on this noise.
     n_effective: float = computed()
+    #: Weight of each row in a sum, with total `n_records`; None: all are 1.
+    shares: np.ndarray | None = computed()
+    #: The privacy unit: "person", with any number of rows, or "record".
+    unit: str = computed()
+    has_persons: bool = computed()
+    #: Whether `of_public` stores some columns of sparse encoded rows as dense.
+    is_narrowed: bool = computed()
+    #: The `Declaration` about the table.
+    declared: Any = computed()
 
     def __post_init__(self):
         n_private = int((~self.mask).sum())
@@ -120,8 +129,9 @@ class PublicRecords:
         if longest is None:
             longest = math.sqrt(n_private) if private_bounded else math.inf
         n_counts, total_weight, reach = self.n_records, self.n_records, 1.0
+        shares, unit = None, "record"
         if self.units is not None:
-            reach = self.units.reach
+            reach, shares, unit = self.units.reach, self.units.shares, self.units.unit
             n_counts, total_weight = int(self.units.weights.sum()), self.units.total
         vars(self).update(
             n_features=len(self.mask),
@@ -136,12 +146,12 @@ class PublicRecords:
             total_weight=total_weight,
             reach=reach,
             n_effective=self.n_records / reach,
+            shares=shares,
+            unit=unit,
+            has_persons=unit == "person",
+            is_narrowed=self.sparse and self.encoding is not None,
+            declared=getattr(self.reader, "declaration", None),
         )
-
-    @property
-    def declared(self) -> Any:
-        """The `Declaration` about the table."""
-        return self.reader.declaration
 
     @property
     def n_rows(self) -> int:
@@ -149,24 +159,9 @@ class PublicRecords:
         return self._table.shape[0]
 
     @property
-    def shares(self) -> np.ndarray | None:
-        """Weight of each row in a sum, with total `n_records`; None: all are 1."""
-        return None if self.units is None else self.units.shares
-
-    @property
-    def has_persons(self) -> bool:
-        """Whether the privacy unit is a person, with any number of rows."""
-        return self.units is not None and self.units.persons is not None
-
-    @property
-    def unit(self) -> str:
-        """The privacy unit: "person" or "record"."""
-        return "person" if self.has_persons else "record"
-
-    @property
     def row_shares(self) -> np.ndarray:
         """`shares` as an array; only for tables whose number of rows is public."""
-        return np.ones(self.n_rows) if self.units is None else self.units.shares
+        return np.ones(self.n_rows) if self.shares is None else self.shares
 
     @property
     def X(self) -> np.ndarray | csr_array | LargeTable:
@@ -174,12 +169,16 @@ class PublicRecords:
         return self._table if self.mask.all() else self._table[:, self.mask]
 
     @functools.cached_property
-    def mapped(self) -> PublicRows | csr_array:
+    def mapped(self) -> LazyRows | csr_array:
         """The public columns, rescaled by the input scaler, as solvers read them."""
-        input_scaler = self.input_scaler.of_public(self.mask)
+        mask, input_scaler = self.mask, self.input_scaler.of_public(self.mask)
         if issparse(self._table):
             return input_scaler.mapped(self.X)
-        return PublicRows(self._table, self.mask, input_scaler)
+
+        def change(rows: np.ndarray) -> np.ndarray:
+            return input_scaler.mapped(rows[:, mask])
+
+        return LazyRows.of(self._table, change, int(mask.sum()), keeps=True)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
         """Yield `mapped` in blocks of rows.
@@ -191,11 +190,6 @@ class PublicRecords:
         mapped, sparse = self.mapped, issparse(self._table)
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
             yield mapped[block]
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether `of_public` stores some columns of sparse encoded rows as dense."""
-        return self.sparse and self.encoding is not None
 
     @functools.cached_property
     def kept(self) -> np.ndarray:
@@ -284,13 +278,24 @@ class Records:
     @property
     def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
+        scaler, mask = self.input_scaler, self.public.mask
         if not issparse(self.X):
-            return LazyRows.whole(self.public.mapped, self.input_scaler, self.integers)
-        scaler, rows = self.input_scaler, self.input_scaler.scale(self.X)
+            public, integers = self.public.mapped, self.integers
+            if integers is None:
+                return public
+
+            def read(block: slice | np.ndarray) -> np.ndarray:
+                rows = integers.floats(block)
+                if mask.any():
+                    rows, private = np.empty((len(rows), len(mask))), rows
+                    rows[:, mask], rows[:, ~mask] = public[block], private
+                return scaler.shorten(rows)
+
+            return dataclasses.replace(public, read=read, shape=self.X.shape)
+        rows = scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
-        private = ~self.public.mask[rows.indices]
-        data = np.where(private, own, rows.data)
+        data = np.where(mask[rows.indices], rows.data, own)
         return scaler.shorten(
             csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
         )
@@ -298,7 +303,7 @@ class Records:
     @property
     def floats(self) -> LazyRows:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        return LazyRows.whole(self.public.mapped, self.input_scaler, None)
+        return LazyRows.of(self.X, self.input_scaler.mapped, self.X.shape[1])
 
     @functools.cached_property
     def integers(self) -> Integers | None:
@@ -336,13 +341,6 @@ class Records:
             return dataclasses.replace(found, room=None)
         return found
 
-    def with_rows_of(self, **changes: Any) -> Records:
-        """Return this table with other values of fields, and the same `integers`."""
-        found = dataclasses.replace(self, **changes)
-        if "integers" in vars(self):
-            vars(found)["integers"] = self.integers
-        return found
-
     def coded(
         self, factors: np.ndarray, private_part: bool = False
     ) -> CodedGridRows | None:
@@ -353,19 +351,15 @@ class Records:
         """
         source, public = getattr(self.X, "source", None), self.public
         usable = isinstance(source, CodedRows) and not self.X.steps
-        if not usable or self._divides_rows or not source.saves(public.n_outputs):
+        # Rows, or the sums of persons, must not be divided by their norms.
+        scaler, joint = public.input_scaler, public.units and public.units.joint
+        usable = usable and not (joint or scaler.shortens or scaler.normalize)
+        if not usable or not source.saves(public.n_outputs):
             return None
         if private_part:
             source = source.part(~public.encoding.public_blocks, ~public.mask)
         rows, chosen = source.integers(factors), self.X.rows
         return rows if chosen is None else rows.chosen(chosen)
-
-    @property
-    def _divides_rows(self) -> bool:
-        """Whether rows or the sums of persons are divided by their norms."""
-        units, scaler = self.public.units, self.input_scaler
-        joint = units is not None and units.joint
-        return joint or scaler.shortens or scaler.normalize
 
     @property
     def n_rows(self) -> int:
@@ -389,7 +383,10 @@ class Records:
 
     def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
         """Return the table with a changed target; `change` acts on each entry."""
-        return self.with_rows_of(target=change(self.target))
+        found = dataclasses.replace(self, target=change(self.target))
+        if "integers" in vars(self):  # the same, which are not computed again
+            vars(found)["integers"] = self.integers
+        return found
 
     @property
     def total_weight(self) -> float:

@@ -13,14 +13,14 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skfdp.data.validation import check_interval, check_size
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import computed, shown
 from skfdp.privacy.checks import text as checked_text
 
 # Which cells belong to the same declared level.
@@ -78,42 +78,24 @@ class Spelling:
     """
 
     levels: tuple[str | bool | int | float, ...]
+    # The indexes are computed now. If the first cell computed them, the encoder of a
+    # fitted model would reveal in memory whether a private cell holds text.
+    _texts: dict[str, int] = computed()
+    #: The level of each number, unless two text levels have this float64.
+    _numbers: dict[float, int] = computed()
 
     def __post_init__(self) -> None:
-        # Compute both indexes now. If the first cell computed them, the encoder of a
-        # fitted model would reveal in memory whether a private cell holds text.
-        self._texts, self._numbers  # noqa: B018 -- cached
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"levels": self.levels}  # the indexes are computed again
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        object.__setattr__(self, "levels", tuple(state["levels"]))
-        self.__post_init__()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The text of each level, such as "01067", "1" for 1.0, "True"."""
-        return tuple(map(name_of, self.levels))
-
-    @cached_property
-    def _texts(self) -> dict[str, int]:
-        return {
-            text: place
-            for place, level in enumerate(self.levels)
-            if (text := _meaning(level)[0]) is not None
-        }
-
-    @cached_property
-    def _numbers(self) -> dict[float, int]:
-        """The level of each number, unless two text levels have this float64."""
-        usual = list(map(_usual_number, self.levels))
-        times = Counter(usual)
-        known = {
-            found: place
-            for place, found in enumerate(usual)
-            if found is not None and times[found] == 1
-        }
+        texts = {_meaning(level)[0]: place for place, level in enumerate(self.levels)}
+        texts.pop(None, None)
+        usual = {}
+        for place, level in enumerate(self.levels):
+            found, is_text = level, isinstance(level, str)
+            if is_text:  # a number only if it is the usual text of this number
+                found = number_in(level)
+            if not is_text or (found is not None and _shortest(found) == level):
+                usual[place] = _float(found)
+        times = Counter(usual.values())
+        known = {found: place for place, found in usual.items() if times[found] == 1}
         for found, place in [*known.items()]:
             for kind in (np.float32, np.float16):
                 # In a column of float32, 0.1 is 0.10000000149.
@@ -121,7 +103,19 @@ class Spelling:
                     stored = kind(found)
                 if float(str(stored)) == found:
                     known.setdefault(float(stored), place)
-        return known
+        vars(self).update(_texts=texts, _numbers=known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"levels": self.levels}  # the indexes are computed again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(levels=tuple(state["levels"]))
+        self.__post_init__()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The text of each level, such as "01067", "1" for 1.0, "True"."""
+        return tuple(map(name_of, self.levels))
 
     def place(self, value: Any) -> int:
         """Return the position of the level that a cell matches.
@@ -275,7 +269,7 @@ def _level(value: Any) -> str | bool | int | float | None:
         return _text(value) or None
     if is_missing_cell(value):
         return None
-    if _is_bool(value):
+    if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if _is_number(value):
         found = _exact(value)
@@ -290,9 +284,9 @@ def _meaning(value: Any) -> tuple[str | None, float | None]:
     """
     value = _plain_cell(value)
     if isinstance(value, str):
-        text = _word(_text(value))
-        if _is_word(text):
-            return text, float(text == "True")
+        text = _text(value)
+        if text.casefold() in ("true", "false"):
+            return text.capitalize(), float(text.casefold() == "true")
         number = number_in(text)
         if number is None:
             missing = not text or text in TAKEN_FOR_MISSING
@@ -300,27 +294,15 @@ def _meaning(value: Any) -> tuple[str | None, float | None]:
         return text, _float(number)
     if is_missing_cell(value):
         return None, math.nan
-    if _is_bool(value):
+    if isinstance(value, (bool, np.bool_)):
         return str(bool(value)), float(value)
     if _is_number(value):
         return None, _float(value)
     return _written(value), None
 
 
-def _usual_number(level: str | bool | int | float) -> float | None:
-    """Return the number of a level; None for text that is not usual for a number."""
-    if not isinstance(level, str):
-        return _float(level)
-    number = number_in(level)
-    return None if number is None or _shortest(number) != level else _float(number)
-
-
 def _is_word(text: str | None) -> bool:
     return text in ("True", "False")
-
-
-def _word(text: str) -> str:
-    return text.capitalize() if text.casefold() in ("true", "false") else text
 
 
 def _text(text: str) -> str:
@@ -328,7 +310,6 @@ def _text(text: str) -> str:
 
 
 def _plain_cell(value: Any) -> Any:
-    """Return bytes as text, and a complex number without imaginary part as its real."""
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
     if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:
@@ -353,10 +334,6 @@ def is_missing_cell(value: Any) -> bool:
     if value is None or type(value).__name__ in missing:
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
 
 
 def _is_number(value: Any) -> bool:
@@ -480,7 +457,7 @@ def moment(value: Any, read: Callable[[str], Any] | None = None) -> np.datetime6
 
 
 def _as_moment(value: Any, read: Callable[[str], Any]) -> np.datetime64:
-    if _is_number(value) and not _is_bool(value):
+    if _is_number(value) and not isinstance(value, (bool, np.bool_)):
         value = repr(_float(value))
     if isinstance(value, str):
         value = read(value.strip())
@@ -551,8 +528,8 @@ def _is_plain(kind: type) -> bool:
 
 # A relative spread below this counts as zero.
 _SMALLEST = 1e-12
-# Largest absolute value of a target without declared bounds.
-_FURTHEST = 1e100
+#: Largest absolute value of a target without declared bounds.
+FURTHEST = 1e100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -642,13 +619,12 @@ def check_target(
     because an error would reveal a private target. `finite=False` accepts NaN and
     infinity. Objects that are not numbers are NaN: a private one must not stop a fit.
     """
-    y = np.asarray(y)
-    if y.dtype.kind not in "biufO":
-        raise ValueError(
-            "y holds values that are not numbers: a regressor needs a numeric target."
+    y, values = np.asarray(y), None
+    if y.dtype.kind in "biufO":
+        values = np.array(
+            each(y.tolist(), real) if y.dtype.kind == "O" else y, np.float64
         )
-    values = np.array(each(y.tolist(), real) if y.dtype.kind == "O" else y, np.float64)
-    if finite and not np.isfinite(values).all():
+    if values is None or (finite and not np.isfinite(values).all()):
         raise ValueError(
             "y holds values that are not numbers, or NaN or infinity: replace such "
             "targets by a constant that is chosen without looking at the data."
@@ -658,15 +634,6 @@ def check_target(
             "y holds negative values: loss='poisson' is for counts and rates."
         )
     return values
-
-
-def check_unbounded(y: np.ndarray) -> None:
-    """Raise ValueError if a target without declared bounds is too large for float64."""
-    if np.abs(y).max(initial=0.0) > _FURTHEST:
-        raise ValueError(
-            f"y holds numbers beyond {_FURTHEST:g}, whose squares overflow float64: "
-            "rescale the target, or declare target_bounds."
-        )
 
 
 def exact_map(
@@ -703,9 +670,6 @@ def exact_map(
 SPREAD = math.sqrt(math.pi / 2)
 
 
-# The class labels of a classifier, and the label of each record.
-
-
 #: Remedy in errors on labels that scikit-learn may have replaced by 0, ..., k-1.
 RECODED = (
     "Declare the labels of y as they are in y. In cross_val_predict(method="
@@ -725,12 +689,6 @@ class Labels(NamedTuple):
     source: str  # "declared" or "data"
     #: Mask of the records whose label is not in `classes`; None if there are none.
     missing: np.ndarray | None = None
-
-    @classmethod
-    def unseen(cls, classes: Sequence, n_rows: int) -> Labels:
-        """Return the declared classes, with code 0 for every record; y is not read."""
-        declared = declared_labels(classes)
-        return cls(declared, np.zeros(n_rows, dtype=np.int64), "declared")
 
 
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
@@ -772,19 +730,6 @@ def check_member(classes: np.ndarray) -> None:
                 "OutputCodeClassifier [-1, 1]), or fit all classes without it."
             )
         frame = frame.f_back
-
-
-def check_recoded(y: np.ndarray, classes: Any) -> None:
-    """Refuse integers in y if the declared classes are booleans.
-
-    The integers may be codes: before some fits scikit-learn replaces labels by 0, ...,
-    k-1, and reads predictions as such codes.
-    """
-    if y.dtype.kind in "iu" and np.asarray(classes).dtype.kind == "b":
-        raise ValueError(
-            f"y holds whole numbers, and `classes`={list(classes)!r} holds booleans: y "
-            f"and `classes` differ in type. {RECODED}"
-        )
 
 
 def check_exactly(y: np.ndarray, labels: Labels) -> None:
@@ -852,7 +797,6 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
 
 
 def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels and codes as `numpy.unique` does, with less memory."""
     if y.dtype.kind == "O":
         return np.unique(y, return_inverse=True)
     parts = [y[start : start + 2**18] for start in range(0, len(y), 2**18)]
@@ -875,18 +819,17 @@ def declared_labels(classes: Any) -> np.ndarray:
         with contextlib.suppress(TypeError, ValueError):  # labels without an order
             labels = np.asarray(classes)
             labels = np.unique(labels) if labels.ndim == 1 else None
-    if labels is None:
+    # An array has one dtype, so the conversion may have made 1, 1.0 and "1" equal.
+    if (
+        labels is None
+        or len(labels) < 2
+        or len({(type(label), label) for label in classes}) > len(labels)
+    ):
         raise ValueError(
-            f"classes={shown(classes)} must be a sequence of labels of one type."
+            f"classes={shown(classes)} must hold at least two labels, all of one type, "
+            "in a sequence."
         )
     _check_number(labels)
-    # An array has one dtype, so the conversion may have made 1, 1.0 and "1" equal.
-    if len({(type(label), label) for label in classes}) > len(labels):
-        raise ValueError(
-            f"classes={shown(classes)} holds one label in two types: keep one of them."
-        )
-    if len(labels) < 2:
-        raise ValueError(f"classes={shown(classes)} must hold at least two labels.")
     _spelling(labels)
     return labels
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from skfdp.data.arrays import check_names, check_no_path, column_labels
 from skfdp.data.validation import is_missing, unmasked
-from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 
@@ -97,7 +96,6 @@ class Units:
 
     @functools.cached_property
     def _by_person(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers sorted by person, and the number of rows of each person."""
         counts = np.bincount(self.persons, minlength=self.n_units)
         return np.argsort(self.persons, kind="stable"), counts
 
@@ -197,16 +195,12 @@ def first_rows(persons: np.ndarray, most: int) -> np.ndarray:
 # Largest integer weight in a fit without noise, where no grid limits weights.
 _FINE = 2**32
 _NOT_WEIGHTS = (
-    "sample_weight must be one finite, non-negative number for each row, and must not "
-    "depend on private values: leave it out for equal weights."
+    "sample_weight must be one finite, non-negative number for each row, not zero in "
+    "all, and must not depend on private values: leave it out for equal weights."
 )
 _MISSING = (
     "groups has missing entries: give each such row the name of its person, or a name "
     "that no other row has."
-)
-_NOT_NAMES = (
-    "groups holds entries that cannot be compared as names of persons: pass texts or "
-    "numbers, not a mixture of both."
 )
 
 
@@ -311,7 +305,6 @@ def units_as_weighted(
 def _taken(
     sample_weight: Any, groups: Any, n_rows: int, relation: Relation
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the checked weights and persons of the rows."""
     if not relation.counts_are_public:
         name = "sample_weight" if groups is None else "groups"
         raise ValueError(
@@ -348,13 +341,8 @@ def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
             f"sample_weight has the shape {weights.shape}, and X has {n_rows} rows: "
             "give one number for each row."
         )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError(_NOT_WEIGHTS)
-    if not weights.any():
-        raise ValueError(
-            "sample_weight is zero in every row: give at least one row a positive "
-            "weight."
-        )
     return weights
 
 
@@ -374,16 +362,12 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
             f"of the row's person, but has {has}."
         )
     kind = found.dtype.kind
-    if kind in "OTV":  # "V": structured entries, which `tolist` turns into tuples
-        return _by_name(np.fromiter(found.tolist(), dtype=object, count=n_rows))
-    missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
-    if missing is not None and missing(found).any():
-        raise ValueError(_MISSING)
-    return numbered(found)
-
-
-def _by_name(names: np.ndarray) -> np.ndarray:
-    """Return the number of the person of each row; equal names are one person."""
+    if kind not in "OTV":
+        missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
+        if missing is not None and missing(found).any():
+            raise ValueError(_MISSING)
+        return numbered(found)
+    names = found.tolist()  # of "V", structured entries, tuples
     if any(map(_lacks_name, names)):
         raise ValueError(_MISSING)
     texts = [isinstance(name, str) for name in names]
@@ -394,7 +378,10 @@ def _by_name(names: np.ndarray) -> np.ndarray:
     # 1 and "1" would count as two persons. If they are the same person, this person's
     # rows would not be protected together.
     if number is None or (any(texts) and not all(texts)):
-        raise ValueError(_NOT_NAMES)
+        raise ValueError(
+            "groups holds entries that cannot be compared as names of persons: pass "
+            "texts or numbers, not a mixture of both."
+        )
     return np.array([number[name] for name in names], dtype=np.int64)
 
 
@@ -403,12 +390,3 @@ def _lacks_name(name: Any) -> bool:
     if isinstance(name, tuple):
         return any(map(_lacks_name, name))
     return is_missing(name)
-
-
-def noise_of_sums(
-    epsilon: float, delta: float, relation: Relation, n_columns: int
-) -> float | None:
-    """Return the `noise` of `balanced` for a sum of rows, None without noise."""
-    if math.isinf(epsilon):
-        return None
-    return n_columns * (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2

@@ -40,11 +40,6 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={shown(value)} must be True or False.")
 
 
-def is_auto(value: Any) -> bool:
-    """Whether a parameter is the string "auto"; an array never is."""
-    return isinstance(value, str) and value == "auto"
-
-
 def check_number(
     name: str,
     value: Any,
@@ -59,9 +54,8 @@ def check_number(
 
     `include_low` allows `low`, too.
     """
-    for other in also:
-        if value is other or (value == other) is True:
-            return
+    if _is_among(value, also):
+        return
     kind = numbers.Integral if integral else numbers.Real
     # A timedelta64 is an instance of Integral, but cannot be compared with numbers.
     fits = isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
@@ -113,11 +107,14 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
 
 def check_choice(name: str, value: Any, choices: Collection) -> None:
     """Raise ValueError unless value is one of the choices."""
-    for choice in choices:
-        if value is choice or (value == choice) is True:
-            return
-    listed = ", ".join(map(repr, choices))
-    raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
+    if not _is_among(value, choices):
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
+
+
+def _is_among(value: Any, choices: Collection) -> bool:
+    # The comparison of an array is no bool.
+    return any(value is one or (value == one) is True for one in choices)
 
 
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:

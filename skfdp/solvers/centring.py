@@ -290,7 +290,7 @@ class Centring:
             )
             radius = part * furthest
         longest = LONGEST if self.clip_features else math.inf
-        return Coordinates.moved(
+        return Coordinates.centred(
             records.public.input_scaler, mean, 1 / radius, self.bias, error, longest
         )
 

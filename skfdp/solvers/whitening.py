@@ -24,7 +24,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import shares_of_norm
 from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.input_scaler import InputScaler, LazyRows, PublicRows
+from skfdp.data.input_scaler import InputScaler, LazyRows
 
 #: Largest number of principal directions in the basis.
 MOST_DIRECTIONS = 1024
@@ -100,7 +100,7 @@ class Whitening:
     @classmethod
     def learn(
         cls,
-        rows: PublicRows,
+        rows: LazyRows,
         mean_prior: float | None,
         noise: float,
         shares: np.ndarray | None = None,
@@ -154,7 +154,7 @@ class Whitening:
             (prior / np.where(share > 0, share, 1.0))[share > 0] * radius**2,
         )
 
-    def grid(self, rows: PublicRows, shares: np.ndarray | None = None) -> WeightedRows:
+    def grid(self, rows: LazyRows, shares: np.ndarray | None = None) -> WeightedRows:
         """Return phi of the rows, times ``min(1, 1 / |phi|)``, on the grid."""
         bias, weights = 0.0 if self.bias is None else self.bias, []
 
@@ -170,7 +170,7 @@ class Whitening:
         grid = GridRows.build(rows, weighted, n_features=n_columns)
         return WeightedRows(grid, np.concatenate(weights), shares)
 
-    def spans(self, rows: PublicRows) -> bool:
+    def spans(self, rows: LazyRows) -> bool:
         """Whether the basis has every direction in which public rows vary."""
         axes, _ = np.linalg.qr(self.basis)
         total = left = 0.0

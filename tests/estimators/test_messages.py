@@ -171,7 +171,7 @@ def resolved(spec, X):
 DROPPED = frame([1, 2, 3])  # read_csv(header=None), and column 0 dropped
 AB, ABC = frame(["a", "b"]), frame(["a", "b", "c"])
 TWO = "labels or positions"
-SERIES = "a Series, whose index"
+SERIES = "is unknown: .*of a Series"
 AMBIGUOUS = {
     "integers beside integer labels": ([1], DROPPED, TWO),
     "one integer beside integer labels": (1, DROPPED, TWO),
@@ -181,7 +181,7 @@ AMBIGUOUS = {
     "a mask or positions": ([0, 1], AB, "could be a mask or positions"),
     "0 and 1 in an array": (np.array([1, 0]), np.ones((3, 2)), "could be a mask"),
     "0 on a single column": ([0], np.ones((3, 1)), "could be a mask or positions"),
-    "a mapping": ({"b": False}, AB, "is a mapping"),
+    "a mapping": ({"b": False}, AB, "is unknown"),
     "a Series of 0 and 1": (pd.Series({"a": 0, "b": 1, "c": 1}), ABC, SERIES),
     "a boolean Series": (pd.Series({"c": True, "a": False, "b": False}), ABC, SERIES),
     "all beside a column": ("all", frame(["all", "b"]), r"write \['all'\]"),
@@ -191,7 +191,7 @@ AMBIGUOUS = {
     "bytes, which are integers": (b"\x00", AB, "is unknown"),
     "a generator, empty the next time": (iter(["a"]), AB, "is unknown"),
     "a frame, which iterates over names": (frame(["a"]), AB, "unknown"),
-    "a set of booleans": ({True, False}, AB, "mixes booleans"),
+    "a set of booleans": ({True, False}, AB, "is unknown"),
     "a slice of names": (slice("a", "b"), AB, "slice of positions"),
 }
 

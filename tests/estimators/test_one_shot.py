@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger
 from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import InputScaler, PublicRows
+from skfdp.data.input_scaler import InputScaler, LazyRows
 from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum
@@ -125,7 +125,7 @@ def test_the_statistic_matches_its_definition(n_classes, centred):
 def learnt(X, noise, input_scaler=None):
     """Return what is learnt of a table of public columns, and its rows."""
     input_scaler = input_scaler or InputScaler(feature_bound=np.inf)
-    rows = PublicRows(X, np.ones(X.shape[1], dtype=bool), input_scaler)
+    rows = LazyRows.of(X, input_scaler.mapped, X.shape[1])
     whitening = Whitening.learn(rows, 0.1, noise)
     return whitening, whitening.grid(rows)
 

@@ -354,7 +354,12 @@ class TestSabotage:
             check_values(BY_NAME[f"{LOGISTIC}: columns public"])
 
     def test_a_private_target(self, monkeypatch):
-        monkeypatch.setattr(reading.Reader, "plans_without", lambda self, y: False)
+        def read(
+            self, like, y, n_rows, planning, checked=reading.Reader.checked_target
+        ):
+            return checked(self, like, y, n_rows)
+
+        monkeypatch.setattr(reading.Reader, "checked_target", read)
         with pytest.raises(ValueError, match="labels outside `classes`|to be passed"):
             check_target(BY_NAME[f"{LOGISTIC}: nothing public"])
 

@@ -291,7 +291,7 @@ BAD = [
         (np.ones(N_ROWS) * 1j, NO_WEIGHTS),
         ([[1.0], [1.0, 2.0]], NO_WEIGHTS),
         ([object()] * N_ROWS, NO_WEIGHTS),
-        *((zero, "is zero in every row") for zero in (0, np.zeros(N_ROWS))),
+        *((zero, NO_WEIGHTS) for zero in (0, np.zeros(N_ROWS))),
         ("age", "sample_weight='age' is a name.*A private column cannot weigh rows"),
     )
 ]

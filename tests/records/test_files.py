@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler, LazyRows, PublicRows, moved_rows
+from skfdp.data.input_scaler import InputScaler, LazyRows, moved_rows
 from skfdp.data.sources import (
     ArraySource,
     LargeTable,
@@ -239,12 +239,11 @@ def test_what_is_not_finite_is_replaced_as_in_memory(dtype, wrong):
 
 
 def test_what_is_made_of_rows_in_a_file_is_in_a_file():
-    mask = np.arange(D) < 2
     for on_disk in (True, False):
         source = LargeTable.of(ArraySource(array(), on_disk))
-        public = PublicRows(source, mask, InputScaler())
-        whole = LazyRows.whole(public, InputScaler(), None)
-        for made in (public, whole, moved_rows(whole, np.zeros(D)), source[:, mask]):
+        rows = LazyRows.of(source, InputScaler().mapped, D)
+        moved = moved_rows(rows, np.zeros(D))
+        for made in (rows, moved, source[:, np.arange(D) < 2]):
             assert made.on_disk == on_disk
 
 

@@ -125,7 +125,9 @@ def test_specifications(spec, expected):
 REFUSED = [("income", None, "set_output"), ("nothing", NAMES, "matches no column")]
 REFUSED += [(["public__*", "public__age"], NAMES, "twice"), ([1, 1], NAMES, "twice")]
 REFUSED += [([9], NAMES, "index 9"), ([True, False], NAMES, "mask of length 2")]
-REFUSED += [([1.5], NAMES, "holds 1.5: expected None, .all., column names")]
+REFUSED += [
+    ([1.5], NAMES, "1.5 in a list is unknown: expected None, .all., column names")
+]
 REFUSED += [(["x"], ["x", "x"], "occurs 2 times")]
 REFUSED += [(lambda X: [0], NAMES, "is unknown: expected None")]
 

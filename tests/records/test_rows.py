@@ -15,8 +15,6 @@ from skfdp.data import input_scaler as mapped
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import (
     InputScaler,
-    LazyRows,
-    PublicRows,
     Rotation,
     moved_rows,
     resolve_bounds,
@@ -415,14 +413,14 @@ def test_kept_rows_cannot_be_written_to_and_whole_rows_may_have_one_norm(X):
     input_scaler = InputScaler(
         feature_bound=0.5
     )  # of a network: public columns have no own norm
-    public = PublicRows(X, mask, input_scaler.of_public(mask))
+    records = records_of(X, mask).mapped_by(input_scaler)
     integers = GridRows.build(X[:, ~mask], None)
     integers.values[:] = 1 + np.arange(N)[:, None]
+    vars(records)["integers"] = integers
     rows = np.column_stack([X[:, mask], integers.values * GRID])
-    whole = LazyRows.whole(public, input_scaler, integers)
-    assert np.array_equal(whole[slice(0, N)], input_scaler.mapped(rows))
+    assert np.array_equal(records.mapped[slice(0, N)], input_scaler.mapped(rows))
     with pytest.raises(ValueError, match="read-only"):
-        public[slice(0, 3)][0, 0] = 1.0
+        records.public.mapped[slice(0, 3)][0, 0] = 1.0
 
 
 def test_the_capacity_follows_what_is_declared_and_not_the_rows(X):
