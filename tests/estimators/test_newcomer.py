@@ -26,7 +26,13 @@ from skfdp import (
 )
 from skfdp.data.input_scaler import InputScaler, LazyRows
 from skfdp.schema import Category, Label, Number
-from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, whitening
+from skfdp.solvers import (
+    Huber,
+    NoisyGradientDescent,
+    NoisySGD,
+    public_model,
+    whitening,
+)
 from skfdp.solvers import network as networks
 from skfdp.solvers import parameters as defaults
 from skfdp.solvers import postprocessing as coefficient_noise
@@ -215,7 +221,9 @@ def peak_of_fit(estimator, X, y, **given):
     model = estimator(schema=zip_schema(estimator, **given), delta=1e-3)
     small = zip_schema(estimator, 3, **given)
     two = {} if small.public == small.features else {"solver": TWO_STEPS}
-    estimator(schema=small, delta=1e-3, **two).fit(X, y)
+    for schema in (small, model.schema):  # compiles what the fit needs
+        estimator(schema=schema, delta=1e-3, **two).fit(X, y)
+    public_model._LAST.clear()
     tracemalloc.start()
     try:
         model.fit(X, y)
