@@ -141,7 +141,7 @@ RUNS = {
     "pixels.py": ("--seeds", "1", *QUICK),
     "regression.py": QUICK,
     "interactions.py": (
-        *("target", "--tables", "waves", "--sizes", "800", "--seeds", "1"),
+        *("target", "--tables", "waves", "--sizes", "800", "--seeds", "0"),
         *("--out", FILE),
     ),
     "../peers.py": (

@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 from _common import about
 from _data import load_adult
+from _problems import Generated
 from _tables import GENERATED, survey_columns
 from regression import ANES, VISITS, survey
 from sklearn.datasets import load_breast_cancer
@@ -122,9 +123,9 @@ def of_statsmodels(name: str) -> Encoded:
     return np.clip((X - low) / (high - low), 0, 1), raw, y
 
 
-def generated(name: str) -> Encoded:
+def generated(problem: Generated) -> Encoded:
     """Return a generated table, training and test rows together."""
-    split = GENERATED[name].load(0)
+    split = problem.load(0)
     X, y = np.vstack([split.X, split.X_test]), np.r_[split.y, split.y_test]
     low, high = split.bounds
     X = np.clip((X - low) / (np.asarray(high) - low), 0, 1)
@@ -214,8 +215,8 @@ HALVES: dict[str, dict[str, Callable[[], Encoded]]] = {
         "fair affairs": lambda: of_statsmodels("fair affairs"),
         "cardio": lambda: people("cardio", "cardio", _is("1"), _CARDIO),
         "tumours": tumours,
-        "strong numbers": lambda: generated("strong numbers, 4 and 5 x 8"),
-        "wide bounds": lambda: generated("wide bounds, 2000"),
+        "strong numbers": lambda: generated(GENERATED["strong numbers, 4 and 5 x 8"]),
+        "wide bounds": lambda: generated(GENERATED["wide bounds, 2000"]),
     },
     "aside": {
         "ACSIncome": lambda: survey_of_work("ACSincome-LIN", "PINCP", _from(10)),
@@ -224,8 +225,10 @@ HALVES: dict[str, dict[str, Callable[[], Encoded]]] = {
         "marketing": lambda: people("marketing", "INCOME", _of_income, {}),
         "anes96 vote": lambda: of_statsmodels("anes96 vote"),
         "randhie any visit": lambda: of_statsmodels("randhie any visit"),
-        "strong numbers, 3": lambda: generated("strong numbers, 3 and 8 x 5"),
-        "blocks of factors": lambda: generated("blocks of factors, 7000"),
+        "strong numbers, 3": lambda: generated(
+            GENERATED["strong numbers, 3 and 8 x 5"]
+        ),
+        "blocks of factors": lambda: generated(GENERATED["blocks of factors, 7000"]),
     },
     "classes": {
         "marketing, thirds": lambda: people("marketing", "INCOME", _in_thirds, {}),
