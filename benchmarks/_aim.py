@@ -28,7 +28,7 @@ def concentrated(epsilon: float, delta: float) -> float:
 def synthetic(
     codes: np.ndarray, sizes: list[int], epsilon: float, delta: float, seed: int
 ) -> np.ndarray:
-    """Return as many synthetic rows of codes, the last column being the label.
+    """Return synthetic rows of codes, the last column being the label.
 
     The workload are the tables of two columns and the label. Adding or removing a row
     moves a table by 1. A round picks the table that the model has worst, measures it
@@ -91,5 +91,5 @@ def synthetic(
         ]
         scores = choice / 2 / max(weight[t] for t in tables) * np.array(gain)
         chosen = [tables[int(np.argmax(scores + rng.gumbel(size=len(scores))))]]
-    rows = model.synthetic_data(len(codes)).to_dict()
+    rows = model.synthetic_data().to_dict()
     return np.column_stack([rows[name] for name in names])

@@ -608,7 +608,7 @@ def _pairwise(problem: Problem) -> Found:
 
 
 def aim(problem: Problem, epsilon: float, seed: int) -> Found:
-    """Return boosted trees on as many synthetic rows of AIM, numbers in bins."""
+    """Return boosted trees on synthetic rows of AIM, numbers in bins."""
     from _aim import N_BINS, synthetic
 
     raw, frames = problem.raw, []

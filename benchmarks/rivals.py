@@ -16,7 +16,8 @@ the rivals that protect the label alone: beside them every column is public, und
 
 A rival gets the same bounds, both of our bases, and **the best setting of its grid for
 each table, budget and score, chosen on the test rows and not charged**. `_rivals.py`
-has them, each with its grid. DP-EBM needs ``pip install interpret-core==0.7.8``.
+has them, each with its grid. DP-EBM needs ``pip install interpret-core==0.7.8``, and
+AIM ``pip install mbi==2.0.0``, minutes a fit, and more than ten with twenty columns.
 
 *Level* is within .3 points of accuracy or AUC and .003 of log-loss or R2, in the means.
 One JSON line for each fit, appended: an interrupted run continues. Seeds make the runs
@@ -407,6 +408,7 @@ SHORT = {
     "double-noise Newton": "Newton",
     "randomised response": "random response",
     "DD-SSP, no noise": "no noise",
+    "pairwise boosting": "pairwise",
 }
 
 

@@ -62,6 +62,9 @@ WHOLE = 2**64
 N_CELLS = 4001
 #: Half the number of steps between the bounds of a target.
 HALF = round(0.5 / TARGET_STEP)
+#: Least corrected probability of a class, times the number of classes: a sample of
+#: random labels cannot rule a class out.
+LEAST = 2e-3
 # The largest integer of a cell, roughly, and the number of parts into which the chances
 # of two neighbouring windows are divided.
 _TOP, _PARTS = 2**16, 2**20
@@ -487,8 +490,8 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     def predict_proba(self, X) -> np.ndarray | list[np.ndarray]:
         """Return the probabilities of the labels before they were randomised.
 
-        Those of the inner estimator are corrected, clipped to [0, 1] and divided by
-        their sum.
+        Those of the inner estimator are corrected, clipped to [0.002 / n_classes, 1]
+        and divided by their sum.
 
         Parameters
         ----------
@@ -512,7 +515,8 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         if math.isfinite(epsilon := self.privacy_.target_epsilon):
             chances = Windows(_share(epsilon, n_outputs), len(classes), 1)
             kept = (chances.high - chances.low) / WHOLE
-            found = np.clip((found - chances.low / WHOLE) / kept, 0.0, 1.0)
+            least = LEAST / len(classes)
+            found = np.clip((found - chances.low / WHOLE) / kept, least, 1.0)
         return found / found.sum(axis=1, keepdims=True)
 
 

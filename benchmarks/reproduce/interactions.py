@@ -149,15 +149,17 @@ def lines(part: str, name: str, load, given):
 def noise():
     """Yield the mean and the worst variance of random numbers, and the least ones."""
     sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "estimators"))
-    from test_label_dp import HALF, optimum, randomised
+    from test_label_dp import OPTIMA
+
+    from skfdp.label_dp import HALF, randomised
 
     steps = np.rint(np.linspace(-HALF, HALF, 21)).astype(np.int64).repeat(100_000)
     for epsilon in sorted({*EPSILONS["labels"], 5.0}):
         draws = randomised(steps, epsilon, np.random.default_rng(0)) / HALF
         ours = draws.reshape(21, -1).var(axis=1)
         line = {"part": "noise", "epsilon": epsilon, "Laplace": 8 / epsilon**2}
-        line |= {"mean": ours.mean(), "least mean": optimum(epsilon, False)}
-        yield line | {"worst": ours.max(), "least worst": optimum(epsilon, True)}
+        least = dict(zip(("least mean", "least worst"), OPTIMA[epsilon], strict=True))
+        yield line | {"mean": ours.mean(), "worst": ours.max()} | least
 
 
 def report(paths: list[Path]) -> None:
@@ -166,11 +168,12 @@ def report(paths: list[Path]) -> None:
     if len(paths) > 1:
         found.loc[[paths[0]], "method"] = "before"
     print(about()["date"][:10], about()["versions"], "\n")
-    keys = ["public", "numbers", "table", "n", "epsilon"]
+    keys, at = ["public", "numbers", "table", "n", "epsilon"], "epsilon in (1, 3)"
     for part, (half, tables) in itertools.product(PARTS, TABLES.items()):
         runs = found[(found["part"] == part) & found["table"].isin([*tables])]
         if runs.empty:
             continue
+        runs = runs.astype({"n": int, "numbers": bool})
         wide = runs.pivot_table("score", [*keys, "seed"], "method").dropna()
         ours, *rivals = (m for m in (*PARTS[part], "before") if m in wide)
         sign = np.where(wide.index.get_level_values("numbers") == 1, 1, -1)
@@ -182,7 +185,7 @@ def report(paths: list[Path]) -> None:
         some = gain.query("n > 3000 and epsilon in (1, 3)").groupby(
             ["public", "numbers"]
         )
-        print(f"gain of {ours} with more than 3,000 rows, epsilon 1 and 3")
+        print(f"gain of {ours} with more than 3,000 rows, {at}")
         print(some.agg(["mean", "min", "count"]).round(4).to_string(), "\n")
         first = runs[(runs["epsilon"] == runs["epsilon"].min()) & (runs["n"] > 3000)]
         print("seconds of a first fit on one core, median over splits")
