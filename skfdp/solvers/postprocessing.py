@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import erf, ndtr, ndtri, softmax
+from scipy.special import erf, log_ndtr, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
 from skfdp.data.input_scaler import Coordinates, InputScaler
@@ -157,7 +157,7 @@ def expected(
         known = max(float((gains**2).mean()), 1e-18)
         square = float(np.vdot(weights, weights)) / n_free / known
         error, prior = float(noise.mean()) / known, block.prior**2
-        learnt = learnt_variance(square, error, n_free, prior)
+        learnt = above_zero(*learnt_variance(square, error, n_free, prior))
         # The factor with the least error of the margins.
         whole = float(usual @ (gains**2 * learnt + noise))
         kept = min(1.0, float(usual @ gains) * learnt / max(whole, 1e-300))
@@ -169,16 +169,27 @@ def expected(
 
 def learnt_variance(
     square: float, error: float, n_weights: float, prior: float
-) -> float:
-    """Return the variance of weights: a guess and an estimate from noisy weights.
+) -> tuple[float, float]:
+    """Return the posterior mean and standard deviation of the variance of weights.
 
-    The guess `prior` has an error of its own size. The estimate is the mean square of
-    the noisy weights, `square`, minus the variance of their noise, `error`. Both are
-    averaged with their inverse variances.
+    The prior is normal, with mean and standard deviation `prior`. The mean square of
+    the noisy weights, `square`, minus the variance of their noise, `error`, is a normal
+    estimate of the variance.
     """
     of_estimate, of_prior = 2 / n_weights * (prior + error) ** 2, prior**2
+    precision = 1 / of_estimate + 1 / of_prior
     found = (square - error) / of_estimate + prior / of_prior
-    return max(found / (1 / of_estimate + 1 / of_prior), 0.0)
+    return found / precision, precision**-0.5
+
+
+def above_zero(mean: float, std: float) -> float:
+    """Return the mean of a normal distribution that is cut at 0.
+
+    A variance is positive. If an estimate below 0 became 0, all weights would be lost.
+    """
+    place = mean / std
+    density = math.exp(-(place**2) / 2 - float(log_ndtr(place)))
+    return max(mean + std * density / math.sqrt(2 * math.pi), 0.0)
 
 
 def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
@@ -483,7 +494,7 @@ def shrunk(
         square, signal = block.square * float((own**2).sum()) / width, block.prior
         if learns:
             asked = square / gain**2, noise / gain**2, width, block.prior
-            signal = max(signal, learnt_variance(*asked))
+            signal = max(signal, learnt_variance(*asked)[0])
         theta[:, block.columns] = own * (signal / (signal + noise))
     return theta
 

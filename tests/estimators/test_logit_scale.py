@@ -295,3 +295,16 @@ def test_row_lengths_that_are_noise_are_warned_of(kind, more):
     model = kind(0.5, bounds=(0, 1), random_state=0, **more)
     with pytest.warns(UtilityWarning, match="released length of rows is mostly noise"):
         model.fit(X, y.astype(int))
+
+
+@pytest.mark.parametrize("mean", [-3.0, -0.2, 0.0, 0.5, 4.0])
+def test_the_variance_of_weights_is_a_mean_above_zero(mean):
+    """A block whose weights look like noise by chance is not lost as a whole."""
+    x = np.linspace(0, 20, 200_001)
+    density = np.exp(-(((x - mean) / 0.5) ** 2) / 2)
+    found = logit_scale.above_zero(mean, 0.5)
+    assert found == pytest.approx((x @ density) / density.sum(), rel=1e-3)
+    assert found > max(mean, 0)
+    square, error = 2.0, 2.2  # as of 130 weights whose prior is 2.25
+    known = logit_scale.learnt_variance(square, error, 130, 2.25)
+    assert known[0] < 0 and logit_scale.above_zero(*known) > 0.3
