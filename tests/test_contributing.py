@@ -123,7 +123,7 @@ def test_a_statistic_is_one_file_and_one_line(tmp_path):
 def test_a_method_is_one_file_and_a_solver(tmp_path):
     copy = Copy(tmp_path, "A new method")
     assert copy.sizes == {
-        "solvers/__init__.py": 19,
+        "solvers/__init__.py": 17,
         "linear_model.py": 4,
         "tests/estimators/test_methods.py": 1,
         "tests/estimators/test_nothing_is_ignored.py": 2,

@@ -409,12 +409,13 @@ def composed_guarantee(
     events = check_events(events, least=1)
     everything: Any = None
     if public is not None:
-        everything = frozenset(public if is_listed(public) else [None])
-        if not all(isinstance(name, str | int | Nameless) for name in everything):
+        names = [*public] if is_listed(public) else [None]
+        if not all(isinstance(name, str | int | Nameless) for name in names):
             raise TypeError(
                 f"public={checks.shown(public)} must be a collection of column names, "
                 "or of positions: write public=['age'], for example."
             )
+        everything = frozenset(names)
     relations, units, disclosed, named = set(), set(), [], set()
     for event in events:
         relations.add(event.neighboring_relation)
