@@ -467,8 +467,8 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         on public data. "linear" is a logistic regression; with a schema, of curves.
         "boosting" is a mean of this model and of boosted trees. "auto" is "boosting"
         with a schema, and otherwise "linear", whose weights `coef_` includes. (Without
-        public columns the descent starts from the class frequencies. With 20 classes or
-        more there are no trees, and with a large budget "auto" is no public model.) For
+        public columns the descent starts from the class frequencies. With 10 classes or
+        more there are no trees; with 20 and a large budget "auto" is no model.) For
         "auto" with a private target and some public columns, a first model is released
         as in label-DP, with a share of the budget that depends on public numbers
         (:ref:`released-first-model`). No first model is released with `C`, a dict as

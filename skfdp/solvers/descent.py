@@ -435,7 +435,7 @@ BALANCED_NEEDS = (
     "max_weight_norm, gradient_scale, averaged iterates, your own public_model or a "
     "tiny budget do not release (a dict of public weights needs none of them)"
 )
-_FEW_CLASSES = f"fewer than {parameters.MANY_CLASSES} classes"
+_FEW_CLASSES = f"fewer than {public_model.MOST_BOOSTED} classes"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -492,7 +492,7 @@ class Descent:
             "public_model='boosting'": (
                 *partly,
                 *(Needs.DENSE,) * (public.encoding is None),
-                *(_FEW_CLASSES,) * (public.n_classes >= parameters.MANY_CLASSES),
+                *(_FEW_CLASSES,) * (public.n_classes >= public_model.MOST_BOOSTED),
             ),
         }
         return Needs(name if padded else "a noisy descent", honours, table)

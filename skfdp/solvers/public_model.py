@@ -36,7 +36,6 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
-from skfdp.solvers.parameters import MANY_CLASSES
 
 #: Names of public models that are fitted here.
 NAMED = "linear", "boosting"
@@ -56,6 +55,8 @@ _MOST_NEWTON, _MANY_ROWS = 300, 100
 # Settings of boosted trees; shares of a mean of models are multiples of 1 / `_PARTS`.
 _TREES: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "max_iter": 60}
 _PARTS = 10
+#: Number of classes from which on there are no trees, which take a time for each class.
+MOST_BOOSTED = 10
 # The last model that `_most_likely` chose, by the digest of its data, and the largest
 # size of its margins in bytes. The fits of a search, and repeated fits, often share
 # their public data.
@@ -373,7 +374,7 @@ def resolve_public_model(
             return kind(estimator=None, share=0.0, prefitted=True, **own)
         smooth = public.encoding is not None and public.encoding.smoothing is not None
         boosts = spec == "boosting" or (spec == "auto" and smooth)
-        boosts = boosts and public.n_classes < MANY_CLASSES
+        boosts = boosts and public.n_classes < MOST_BOOSTED
         return _last_or_chosen(public, own, boosts)
     prefitted = _is_fitted(spec)
     if not prefitted:

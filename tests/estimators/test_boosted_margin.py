@@ -119,8 +119,8 @@ def test_numbers_and_counts_have_trees_too(loss):
 def test_several_classes_have_trees_until_there_are_many():
     product = (X["a"] > 0.5).to_numpy(int) + (X["b"] > 0.5).to_numpy(int)
     y = np.where(product == 1, 2, product // 2)
-    for n_classes, share in ((3, True), (20, False)):
-        labels = np.arange(N) % 20
+    for n_classes, share in ((3, True), (10, False)):
+        labels = np.arange(N) % 10
         labels = y if n_classes == 3 else labels
         known = schema("ab", Label(list(range(n_classes)), public=True))
         given = {"schema": known, "random_state": 0}
@@ -128,7 +128,7 @@ def test_several_classes_have_trees_until_there_are_many():
         assert (model.public_model_.share > 0) == share
         model.set_params(public_model="boosting")
         if not share:
-            with pytest.raises(ValueError, match="needs fewer than 20 classes"):
+            with pytest.raises(ValueError, match="needs fewer than 10 classes"):
                 model.fit(X, labels)
 
 
