@@ -183,8 +183,10 @@ def _before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     Knots at equal distances are found without a search, which takes ten times as long.
     """
     most = len(knots) - 2
-    step = (knots[-1] - knots[0]) / (most + 1) or 1.0
-    guess = np.clip((x - knots[0]) / step, 0, most).astype(np.intp)
+    with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest float
+        step = (knots[-1] - knots[0]) / (most + 1) or 1.0
+        guess = np.nan_to_num((x - knots[0]) / step)
+    guess = np.clip(guess, 0, most).astype(np.intp)
     near = (knots[guess] <= x) & (x <= knots[guess + 1])
     far = np.flatnonzero(~near | (x == knots[guess + 1]))
     guess[far] = np.searchsorted(knots, x[far], side="right") - 1
