@@ -339,3 +339,11 @@ def test_rows_of_codes_are_read_in_any_part_and_order():
     none = enc.coded(enc.schema.select(X[:0])).source
     smoothing = _basis.Smoothing(enc.blocks_, 10.0, 200)
     assert none.smooth(smoothing).take(slice(0, 5)).shape == (0, smoothing.n_columns)
+
+
+def test_bounds_may_be_further_apart_than_the_largest_float():
+    schema = TableSchema({"x": Number(-7.7e305, 1.79e308, knots=2)})
+    x = np.array([-1e306, 0.0, 1e308, 1.79e308])
+    rows = schema.encoder().fit_transform(pd.DataFrame({"x": x}))
+    np.testing.assert_array_equal(rows[:, :2].sum(axis=1), 1.0)
+    assert (np.diff(rows[:, 1]) > 0).all() and rows[-1, 1] == 1
