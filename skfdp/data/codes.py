@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from skfdp.data.grid import RowsApart
+from skfdp.data.grid import SAFE_STD_OF_PRODUCTS, Integers
 from skfdp.privacy.checks import computed
 
 #: The weight 1 of a level, as an integer.
@@ -41,7 +41,7 @@ LINEAR_STEPS = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class CodedGridRows(RowsApart):
+class CodedGridRows(Integers):
     """Quantised rows that are kept as codes: ``x * unit``; see the module for x."""
 
     #: For each row the positions of the levels of its categories, then the positions of
@@ -58,14 +58,17 @@ class CodedGridRows(RowsApart):
     #: Public or released factor: `unit` is ``CODE_UNIT * scale``.
     scale: float = 1.0
     n_rows: int = computed()
-    #: Number of columns, including the constant one.
     n_columns: int = computed()
+    n_entries: int = computed()
     unit: float = computed()
+
+    largest_std, finest = SAFE_STD_OF_PRODUCTS, 0.0
 
     def __post_init__(self):
         vars(self).update(
             n_rows=len(self.codes),
             n_columns=self.levels.shape[1],
+            n_entries=self.codes.shape[1],
             unit=CODE_UNIT * self.scale,
         )
 
@@ -100,14 +103,13 @@ class CodedGridRows(RowsApart):
         shift = np.zeros(n_columns, dtype=np.int64)
         return cls(codes, len(categories), levels.astype(np.int64), shift)
 
-    def moved(
-        self, mean: np.ndarray, bias: float | None, before: float, after: float
-    ) -> CodedGridRows:
-        """Return the rows ``(x * before - mean) * after``, with a constant column.
+    @property
+    def may_be_negative(self) -> bool:
+        """Whether a level is negative, or a shift positive."""
+        return min(self.levels.data.min(initial=0), -self.shift.max(initial=0)) < 0
 
-        `mean` is public or released. `bias` is the value of the constant last column,
-        `after` included; None: no such column.
-        """
+    def moved(self, mean, bias, before, after, target=None) -> CodedGridRows:
+        """Return centred and scaled rows; see `GridRows`. Here a row is x alone."""
         unit = CODE_UNIT * before
         constant = [] if bias is None else [-round(bias / (unit * after))]
         # NaN would become the integer -2**63, and sums would wrap around.
@@ -169,25 +171,21 @@ class CodedGridRows(RowsApart):
         return (self._columns @ sums.T).T - np.outer(total, self.shift)
 
     def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the exact products of some rows x with integer weights, as float64.
-
-        `numbers` are row numbers, int64 (B,), and `weights` is int64 (K, n_columns).
-        The result has the shape (B, K).
-        """
+        """Return products with weights; see `GridRows`."""
         from skfdp.kernels import codes
 
         out = np.empty((len(weights), len(numbers)))
         given = self.codes, self.n_categories, numbers
-        codes.margins(*given, *self.on_levels(weights), 1.0, out)
+        codes.margins(*given, *self.on_levels(weights.astype(np.int64)), 1.0, out)
         return out.T
 
     def floats(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows as float64."""
         numbers = np.arange(self.n_rows)[rows]
-        return self.products(numbers, np.eye(self.n_columns, dtype=int)) * self.unit
+        return self.products(numbers, np.eye(self.n_columns)) * self.unit
 
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
-        """Return the sum of some rows x times integers; see `GridRows.weighted_sum`."""
+        """Return the sum of rows times integers; see `GridRows`."""
         from skfdp.kernels import codes
 
         sums, total = np.zeros((1, self.levels.shape[0]), np.int64), np.zeros(1, int)

@@ -128,8 +128,50 @@ def times_columns(
         return _with_data(rows, rows.data * own)
 
 
+class Integers:
+    """Base class of quantised rows x, which stand for ``x * unit``."""
+
+    n_rows: int
+    #: Number of columns, including the constant one.
+    n_columns: int
+    #: Grid step: the value of the integer 1.
+    unit: float
+    #: Squared norms of the rows x, as float64.
+    squared_norms: np.ndarray
+    #: Mean number of entries of a row that a product reads.
+    n_entries: int
+    #: The file of the rows; None for rows in memory.
+    reader: RowFile | None = None
+    #: Whether an entry may be negative if the entries of the table may not.
+    may_be_negative = False
+    #: Largest standard deviation of the noise in a sum of gradients, in grid units,
+    #: and least grid unit, relative to the clip norm.
+    largest_std, finest = SAFE_STD, 2.0**-26
+
+    @property
+    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
+        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
+        return self.squared_norms, 1, 0
+
+    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
+        return target, 1, 0
+
+    def stretches(
+        self, batch: np.ndarray | None, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        """Split ``batch[start:stop]`` into parts; yield start and stop of each part.
+
+        If `batch` is None, every row is in the batch. For rows in memory there is one
+        part.
+        """
+        if self.reader is None:
+            return iter([(start, stop)])
+        return self.reader.stretches(batch, start, stop)
+
+
 @dataclasses.dataclass(frozen=True)
-class GridRows:
+class GridRows(Integers):
     """Quantised dense rows: the integers in `values` stand for ``values * unit``."""
 
     #: Quantised rows minus the quantised centre, int16 (n_rows, n_columns), in memory
@@ -151,9 +193,8 @@ class GridRows:
     #: the rows are wide, those of `joined`.
     room: np.ndarray | None = dataclasses.field(default=None, repr=False)
     n_rows: int = computed()
-    #: Number of columns, including the constant one.
     n_columns: int = computed()
-    #: Grid step: the value of the integer 1.
+    n_entries: int = computed()
     unit: float = computed()
     #: Array that kernels read; its first columns are the values.
     table: np.ndarray = computed()
@@ -168,6 +209,7 @@ class GridRows:
         vars(self).update(
             n_rows=n_rows,
             n_columns=n_columns,
+            n_entries=n_columns,
             unit=GRID * self.scale,
             table=self.values if self.joined is None else self.joined,
         )
@@ -184,17 +226,14 @@ class GridRows:
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
+        """Array, stride, first, as of `Integers`."""
         if self.joined is None:
-            return self.squared_norms, 1, 0
+            return super().norms_in_memory
         step = self.joined.shape[1] // 4
         return self.joined.view(np.float64).reshape(-1), step, step - 1
 
     def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return (array, stride, first): target i is ``array[first + i * stride]``.
-
-        If `joined` holds the target, int16 or float64, `joined` is returned.
-        """
+        """Return (array, stride, first); the array is `joined` if it has the target."""
         if self.joined is None:
             return target, 1, 0
         memory = self.joined.view(target.dtype)
@@ -203,20 +242,39 @@ class GridRows:
             return target, 1, 0
         return memory.reshape(-1), memory.shape[1], first
 
-    def stretches(
-        self, batch: np.ndarray | None, start: int, stop: int
-    ) -> Iterator[tuple[int, int]]:
-        """Split ``batch[start:stop]`` into parts; yield start and stop of each part.
+    def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the exact products of some rows x with integer weights, as float64.
 
-        If `batch` is None, every row is in the batch. For rows in memory there is one
-        part.
+        `numbers` are row numbers, and `weights` float64 (K, n_columns). The result has
+        the shape (len(numbers), K).
         """
-        if self.reader is None:
-            return iter([(start, stop)])
-        return self.reader.stretches(batch, start, stop)
+        return self.values[numbers].astype(np.float64) @ weights.T
+
+    def inner_products(self, other: GridRows) -> np.ndarray:
+        """Return the exact inner product of each row with the same row of `other`."""
+        return np.einsum("ij,ij->i", self.values, other.values, dtype=np.float64)
+
+    def moved(self, mean, bias, before, after, target=None) -> GridRows:
+        """Return the rows ``(row * before - mean) * after``, with a constant column.
+
+        `mean` is public or released. `bias` is the value of the constant last column,
+        `after` included; None: no such column. A `target` is stored beside the rows.
+        The new rows may be written over these, which must not be used any more.
+        """
+        step = self.scale * before
+        return GridRows.build(
+            self.values,
+            None,
+            bias=bias,
+            centre=mean / step,
+            scale=after * step,
+            target=target,
+            room=False if bias is None or self.room is None else self.room,
+            on_disk=self.reader is not None,
+        )
 
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
-        """Return the int64 sum of some rows times integers, shape (n_columns,).
+        """Return the int64 sum of some rows x times integers, shape (n_columns,).
 
         `numbers` are row numbers. `integers` are float64, and sums of 4,096 products
         must be below 2**53.
@@ -340,29 +398,8 @@ def _joined(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:
     return memory.view(np.int16).reshape(n_rows, width // 2)
 
 
-class RowsApart:
-    """Base class of rows in memory whose targets and norms are arrays of their own."""
-
-    squared_norms: np.ndarray
-
-    @property
-    def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """Array, stride, first: squared norm i is ``array[first + i * stride]``."""
-        return self.squared_norms, 1, 0
-
-    def target_in_memory(self, target: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Return (array, stride, first): target i is ``array[first + i * stride]``."""
-        return target, 1, 0
-
-    def stretches(
-        self, batch: np.ndarray | None, start: int, stop: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield ``(start, stop)``, the only part; see `GridRows.stretches`."""
-        return iter([(start, stop)])
-
-
 @dataclasses.dataclass(frozen=True)
-class SparseGridRows(RowsApart):
+class SparseGridRows(Integers):
     """Quantised CSR rows x minus a dense vector: ``(x - shift) * unit``.
 
     The integers x are stored. The difference ``x - shift`` is never stored. It equals
@@ -381,12 +418,15 @@ class SparseGridRows(RowsApart):
     scale: float = 1.0
     n_rows: int = computed()
     n_columns: int = computed()
+    n_entries: int = computed()
     unit: float = computed()
 
     def __post_init__(self):
+        n_rows = len(self.indptr) - 1
         vars(self).update(
-            n_rows=len(self.indptr) - 1,
+            n_rows=n_rows,
             n_columns=len(self.shift),
+            n_entries=math.ceil(len(self.data) / max(1, n_rows)),
             unit=GRID * self.scale,
         )
 
@@ -396,8 +436,26 @@ class SparseGridRows(RowsApart):
         shape = self.n_rows, self.n_columns
         return csr_array((self.data, self.indices, self.indptr), shape=shape)
 
+    def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return products with weights; see `GridRows`."""
+        found = self.stored[numbers].astype(np.float64) @ weights.T
+        return found - self.shift.astype(np.float64) @ weights.T
+
+    def inner_products(self, other: SparseGridRows) -> np.ndarray:
+        """Return the inner products with the rows of `other`; see `GridRows`."""
+        x, z = (one.stored.astype(np.int64) for one in (self, other))
+        shift = self.shift
+        stored = np.ravel(x.multiply(z).sum(axis=1)) - x @ shift - z @ shift
+        return (stored + shift @ shift).astype(np.float64)
+
+    def moved(self, mean, bias, before, after, target=None) -> SparseGridRows:
+        """Return centred and scaled rows; see `GridRows`."""
+        step = self.scale * before
+        given = {"centre": mean / step, "scale": after * step}
+        return GridRows.build(self.stored, None, bias=bias, **given)
+
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
-        """Return the sum of some rows times integers; see `GridRows.weighted_sum`."""
+        """Return the sum of rows times integers; see `GridRows`."""
         integers = integers.astype(np.int64)
         rows = self.stored[numbers].astype(np.int64)
         return rows.T @ integers - self.shift * integers.sum()

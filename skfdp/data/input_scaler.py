@@ -20,7 +20,7 @@ from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GRID,
     GridRows,
-    SparseGridRows,
+    Integers,
     _with_data,
     blocks,
     on_grid,
@@ -395,10 +395,6 @@ class LazyRows:
         return found
 
 
-#: Quantised rows that are not centred; see `Records.integers`.
-Integers = CodedGridRows | GridRows | SparseGridRows
-
-
 # If the factors of two columns differ by more than this ratio, all factors are applied
 # before quantisation; see `_factors`.
 _MOST_APART = 64.0
@@ -460,7 +456,7 @@ class Coordinates:
         target: np.ndarray | None = None,
         mapped: Callable[[np.ndarray], np.ndarray] | None = None,
         n_features: int | None = None,
-    ) -> GridRows | SparseGridRows:
+    ) -> Integers:
         """Centre, scale and quantise rescaled rows.
 
         With `target`, the norm and the target of each row are stored beside the row,
@@ -500,24 +496,14 @@ class Coordinates:
             target=target,
         )
 
-    def of_integers(
-        self, rows: Integers, target: np.ndarray | None = None
-    ) -> CodedGridRows | GridRows | SparseGridRows:
+    def of_integers(self, rows: Integers, target: np.ndarray | None = None) -> Integers:
         """Centre and scale the integers of rows; the scale must be a single number.
 
         The result is that of `grid`, and `target` is as there. The new rows may be
         written over `rows`, which must not be used any more.
         """
         scale, divisor = float(self.scale), self.input_scaler.divisor_of_integers
-        if isinstance(rows, CodedGridRows):
-            return rows.moved(self.mean, self.bias, 1 / divisor, scale)
-        step = rows.unit / (divisor * GRID)
-        given = {"centre": self.mean / step, "scale": scale * step, "target": target}
-        if isinstance(rows, SparseGridRows):
-            return GridRows.build(rows.stored, None, bias=self.bias, **given)
-        given["room"] = False if self.bias is None or rows.room is None else rows.room
-        given["on_disk"] = rows.reader is not None
-        return GridRows.build(rows.values, None, bias=self.bias, **given)
+        return rows.moved(self.mean, self.bias, 1 / divisor, scale, target)
 
     def of_codes(
         self, coded: Callable[[np.ndarray], CodedGridRows | None]

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array, issparse
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
-from skfdp.data.grid import GridRows, blocks, on_grid, row_blocks
-from skfdp.data.input_scaler import InputScaler, Integers, LazyRows
+from skfdp.data.grid import GridRows, Integers, blocks, on_grid, row_blocks
+from skfdp.data.input_scaler import InputScaler, LazyRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units

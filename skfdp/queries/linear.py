@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import SAFE_STD_OF_PRODUCTS, GridRows, SparseGridRows, sum_unit
+from skfdp.data.grid import Integers, sum_unit
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
@@ -120,7 +119,7 @@ class LinearQuery:
     are refused, because the sum of several rows has no public signs.
     """
 
-    rows: GridRows | SparseGridRows | CodedGridRows  # the records, bias column included
+    rows: Integers  # the records, bias column included
     #: Class of each record, 0-based, or the target value of each record. Shape: int64
     #: or float64 (n_rows,).
     target: np.ndarray
@@ -134,7 +133,7 @@ class LinearQuery:
     #: The public part of each record, padded to a full row, for a public loss
     #: (Algorithm 1). Type, centre and scale must be those of `rows`. None means no
     #: public loss.
-    padded: GridRows | SparseGridRows | None = None
+    padded: Integers | None = None
     public_target: bool = False  # whether the public loss may use the target
     #: Margins of a public model, added to those of theta. Shape: float64 (n_rows,
     #: n_outputs).
@@ -252,7 +251,7 @@ class LinearQuery:
         asked = theta, batch, people, *self._clips[unit]
         size = self.n_rows if batch is None else len(batch)
         if self.n_jobs > 1:
-            work = size * self._workspaces[0].rows.entries * self.n_outputs
+            work = size * self.rows.n_entries * self.n_outputs
             n_jobs = min(self.n_jobs, 1 + work // _ENTRIES_PER_THREAD, max(1, size))
         if n_jobs == 1:
             last = size if people is None else len(people) - 1
@@ -291,12 +290,11 @@ class LinearQuery:
         if self._plain:
             largest = products.LARGEST_SHORT_PRODUCT
         found, of = [], products.products
-        sparse = isinstance(self.rows, SparseGridRows)
-        persons = SparsePersons if sparse else DensePersons
         for _ in range(self.n_jobs):
             own = of(self.rows, self.n_outputs, largest)
             padded = None if self._plain else of(self.padded, self.n_outputs)
-            sums = persons(self.rows, self.n_outputs) if self._joins_rows else None
+            joins = self._joins_rows
+            sums = own.persons(self.rows, self.n_outputs) if joins else None
             found.append(_Workspace(own, padded, sums))
         return found
 
@@ -307,9 +305,7 @@ class LinearQuery:
     @functools.cached_property
     def _inner(self) -> np.ndarray:
         """The exact inner product of each row and its padded row."""
-        from skfdp.queries.products import inner_products
-
-        return inner_products(self.rows, self.padded)
+        return self.rows.inner_products(self.padded)
 
     def _partial_sum(self, theta, batch, people, clip, given, work, start, stop):
         # Set here, because each thread has its own error state. An overflow warning
@@ -336,8 +332,8 @@ class LinearQuery:
         # Norms beside the rows are read with them, in random order. A table in a file
         # may have many rows.
         apart = clip.squared_norms.step == 1
-        in_file = getattr(rows, "reader", None) is not None
-        if self._plain and not self._joins_rows and apart and not in_file:
+        in_memory = rows.reader is None
+        if self._plain and not self._joins_rows and apart and in_memory:
             limits = Column(limits_of(clip, self.n_outputs), 1, 0)
             clip = clip._replace(limits=limits)
         return clip
@@ -429,10 +425,7 @@ def gradient_sensitivity(
 
 
 def gradient_unit(
-    rows: GridRows | SparseGridRows | CodedGridRows,
-    noise_std: float,
-    clip_norm: float,
-    capacity: int,
+    rows: Integers, noise_std: float, clip_norm: float, capacity: int
 ) -> float:
     """Return the grid unit of a sum of gradients of rank one.
 
@@ -440,11 +433,8 @@ def gradient_unit(
     `products.LARGEST_SHORT_PRODUCT` units, because clipping leaves a relative margin of
     1e-9.
     """
-    finest = clip_norm * _FINEST_RESIDUAL * rows.unit
-    if isinstance(rows, CodedGridRows):
-        given = noise_std, clip_norm, capacity, finest
-        return sum_unit(*given, SAFE_STD_OF_PRODUCTS)
-    return sum_unit(noise_std, clip_norm, capacity, max(clip_norm * 2.0**-26, finest))
+    finest = clip_norm * max(_FINEST_RESIDUAL * rows.unit, rows.finest)
+    return sum_unit(noise_std, clip_norm, capacity, finest, rows.largest_std)
 
 
 def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
@@ -487,7 +477,7 @@ def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
 def label_bound(
     public: PublicRecords,
     loss: Loss,
-    rows: GridRows | SparseGridRows,
+    rows: Integers,
     schedule: PrivacyPlan,
 ) -> float:
     """Return the sensitivity to replaced labels, if every column is public.
@@ -504,7 +494,7 @@ def label_bound(
     ----------
     public : PublicRecords
     loss : Loss
-    rows : GridRows or SparseGridRows
+    rows : Integers
         The public rows of the query.
     schedule : PrivacyPlan
         A plan with sensitivity ``2 clip_norm``. A smaller sensitivity needs less noise,

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import GridRows, SparseGridRows
+from skfdp.data.grid import GridRows, Integers, SparseGridRows
 from skfdp.kernels import codes, contributions, short_tiles, sparse, tiles, vectors
+from skfdp.queries.weighted import DensePersons, SparsePersons
 
 #: Bound of the entries of residuals (29 bits) times rows (15 bits).
 LARGEST_PRODUCT = 2.0**44
@@ -28,9 +30,7 @@ _FEW_ROWS = 64
 
 
 def products(
-    rows: GridRows | SparseGridRows | CodedGridRows,
-    n_outputs: int,
-    largest: float = LARGEST_PRODUCT,
+    rows: Integers, n_outputs: int, largest: float = LARGEST_PRODUCT
 ) -> Products:
     """Return an object that computes the margins and sums of one step.
 
@@ -51,19 +51,21 @@ def products(
 class Products:
     """Base class of objects that compute the margins and sums of one step.
 
-    `entries` is the mean number of entries of a row that a product reads. `rounded`,
-    shape (n_outputs, width), is memory for the rounded weights, and `sums` for the sum.
+    `rounded`, shape (n_outputs, width), is memory for the rounded weights, and `sums`
+    for the sum.
     """
 
     # A block of dense rows fits into the cache for both products.
     block_entries, largest_block = 2**19, 4096
+    #: Class of sums over persons with several rows.
+    persons: type = DensePersons
 
-    def __init__(self, rows, n_outputs: int, entries: int, rounded, *sums: np.ndarray):
-        self.rows, self.n_outputs, self.entries = rows, n_outputs, entries
+    def __init__(self, rows: Any, n_outputs: int, rounded, *sums: np.ndarray):
+        self.rows, self.n_outputs = rows, n_outputs
         self._theta, self._sums, self._factor = rounded, sums, 0.0
         #: Number of columns of a row in memory.
         self._n_stored = rounded.shape[1]
-        in_block = self.block_entries // (entries + 4 * n_outputs)
+        in_block = self.block_entries // (rows.n_entries + 4 * n_outputs)
         #: Number of rows of a block.
         self.block_size = min(self.largest_block, max(_FEW_ROWS, in_block))
 
@@ -124,7 +126,7 @@ class DenseProducts(Products):
     def __init__(self, rows: GridRows, n_outputs: int):
         shape = n_outputs, rows.n_columns
         self._total = np.empty(shape, dtype=np.int64)
-        super().__init__(rows, n_outputs, rows.n_columns, np.empty(shape), self._total)
+        super().__init__(rows, n_outputs, np.empty(shape), self._total)
 
     def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
         """Do what `Products.clipped_sum` does, in one compiled loop."""
@@ -177,7 +179,7 @@ class ShortProducts(Products):
             np.zeros(1, int),
         )
         sums = self._sum, self._excess
-        super().__init__(rows, n_outputs, rows.n_columns, rounded, *sums)
+        super().__init__(rows, n_outputs, rounded, *sums)
         self._n_stored = stored
         self._places = short_tiles.places(rows.n_columns, stored)
         self._memory = short_tiles.block_memory(stored, n_outputs)
@@ -219,12 +221,12 @@ class SparseProducts(Products):
 
     # The sums do not fit into any cache. A few large blocks are then faster.
     block_entries, largest_block = 2**21, 2**14
+    persons = SparsePersons
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
-        entries = len(rows.data) // max(1, rows.n_rows)
         rounded = np.empty((n_outputs, rows.n_columns), dtype=np.int16)
         sums = np.empty((rows.n_columns, n_outputs), np.int64), np.empty(n_outputs, int)
-        super().__init__(rows, n_outputs, entries, rounded, *sums)
+        super().__init__(rows, n_outputs, rounded, *sums)
         self._csr = rows.data, rows.indices, rows.indptr
         #: The weights by columns, and the products of the shift with them.
         self._turned = np.empty(rounded.T.shape, np.int16), np.empty(n_outputs, int)
@@ -298,7 +300,7 @@ class CodedProducts(Products):
         n_levels, n_columns = rows.levels.shape
         rounded = np.empty((n_outputs, n_columns), dtype=np.int64)
         sums = np.empty((n_outputs, n_levels), np.int64), np.empty(n_outputs, np.int64)
-        super().__init__(rows, n_outputs, rows.codes.shape[1], rounded, *sums)
+        super().__init__(rows, n_outputs, rounded, *sums)
         self._codes = rows.codes, rows.n_categories
 
     def start(self, theta: np.ndarray) -> None:
@@ -327,21 +329,8 @@ class CodedProducts(Products):
         return self.rows.of_levels(*self._sums)
 
 
-def _inner_products_are_short(rows: GridRows | SparseGridRows) -> bool:
+def _inner_products_are_short(rows: Integers) -> bool:
     """Whether the products of rows and rounded weights fit into int32."""
     # Rounding increases the norm of theta by at most sqrt(n_columns) / 2.
     longest = 2.0**31 / (2.0**16 + math.sqrt(rows.n_columns))
     return math.sqrt(rows.squared_norms.max(initial=0.0)) < longest
-
-
-def inner_products(
-    rows: GridRows | SparseGridRows, other: GridRows | SparseGridRows
-) -> np.ndarray:
-    """Return the exact inner product of each row with the same row of `other`."""
-    if isinstance(rows, SparseGridRows):
-        x, z = (one.stored.astype(np.int64) for one in (rows, other))
-        shift = rows.shift
-        stored = np.ravel(x.multiply(z).sum(axis=1)) - x @ shift - z @ shift
-        return (stored + shift @ shift).astype(np.float64)
-    x, z = (one.values for one in (rows, other))
-    return np.einsum("ij,ij->i", x, z, dtype=np.float64)

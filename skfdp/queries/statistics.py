@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GRID,
     SAFE_STD,
     SAFE_STD_OF_PRODUCTS,
     GridRows,
-    SparseGridRows,
+    Integers,
     blocks,
     row_blocks,
     sum_unit,
 )
-from skfdp.data.input_scaler import InputScaler, Integers
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
@@ -157,12 +156,10 @@ class GridRowSum(_Sum):
 
     def __post_init__(self):
         rows = self.rows
-        if self.nonnegative and isinstance(rows, CodedGridRows):
-            least = min(rows.levels.data.min(initial=0), -rows.shift.max(initial=0))
-            if least < 0:
-                raise ValueError(
-                    "nonnegative=True needs levels that are not negative, and no shift."
-                )
+        if self.nonnegative and rows.may_be_negative:
+            raise ValueError(
+                "nonnegative=True needs levels that are not negative, and no shift."
+            )
         vars(self).update(
             n_rows=rows.n_rows,
             shape=(rows.n_columns,),
@@ -585,17 +582,15 @@ class TemperatureSum(_Sum):
         weights = [_integers(weights) for weights in (self.start, self.step)]
         query, rows = self.query, self.query.rows
         bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
-        width = rows.n_columns
-        if isinstance(rows, CodedGridRows):
-            width = rows.codes.shape[1]
-        elif isinstance(rows, SparseGridRows):
-            width = math.ceil(len(rows.data) / max(1, rows.n_rows))
         with np.errstate(all="ignore"):  # a warning would reveal private margins
             for first, last in rows.stretches(batch, 0, size):
-                for block in blocks(last - first, width):
+                for block in blocks(last - first, rows.n_entries):
                     index = np.arange(first + block.start, first + block.stop)
                     index = index if batch is None else batch[index]
-                    start, step = [self._margins(index, *one) for one in weights]
+                    start, step = [
+                        rows.products(index, integers) * (own * rows.unit)
+                        for integers, own in weights
+                    ]
                     if query.offset is not None:
                         start += query.offset[index]
                     norm = np.sqrt(_inner(step, step))
@@ -607,23 +602,6 @@ class TemperatureSum(_Sum):
                         entries = np.clip(np.nan_to_num(entries), -bound, bound)
                         total[place] += int(entries.sum())  # integers below 2**53
         return total
-
-    def _margins(
-        self, numbers: np.ndarray, weights: np.ndarray, unit: float
-    ) -> np.ndarray:
-        """Return the margins of some rows, float64 (len(numbers), n_outputs).
-
-        `numbers` are row numbers. The weights are integers times `unit`.
-        """
-        rows = self.query.rows
-        if isinstance(rows, CodedGridRows):
-            found = rows.products(numbers, weights.astype(np.int64))
-        elif isinstance(rows, GridRows):
-            found = rows.values[numbers].astype(np.float64) @ weights.T
-        else:
-            found = rows.stored[numbers].astype(np.float64) @ weights.T
-            found = found - rows.shift.astype(np.float64) @ weights.T
-        return found * (unit * rows.unit)
 
 
 def _integers(weights: np.ndarray) -> tuple[np.ndarray, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skfdp.data._basis import contrasts
-from skfdp.data.grid import GRID, GridRows, SparseGridRows
+from skfdp.data.grid import GRID, GridRows, Integers
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import RECODED, class_shares, log_odds
@@ -67,7 +67,7 @@ class DescentStart:
     offset: np.ndarray | None = None
     fitted: np.ndarray | None = None
     coordinates: Coordinates | None = None
-    rows: GridRows | SparseGridRows | None = None
+    rows: Integers | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,12 +121,12 @@ class DescentPlan(Plan):
 def gradients(
     records: Records,
     offset: np.ndarray | None = None,
-    rows: GridRows | SparseGridRows | None = None,
+    rows: Integers | None = None,
     *,
     coordinates: Coordinates,
     at_random: bool,
     pads: bool,
-    padded: GridRows | SparseGridRows | None,
+    padded: Integers | None,
     **settings: Any,
 ) -> LinearQuery:
     """Return the query for the sum of clipped gradients; a recipe of `Records.query`.

@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import Block, Smoothing, placed
-from skfdp.data.grid import GridRows, SparseGridRows, squared_norms
+from skfdp.data.grid import Integers, squared_norms
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
@@ -731,7 +731,7 @@ def drawn_rows(
     coordinates: Coordinates,
     scale: float,
     generator: np.random.Generator,
-) -> GridRows | SparseGridRows:
+) -> Integers:
     """Return the rows of the loop with private columns drawn from N(0, scale**2).
 
     CSR rows are padded with zeros, whatever the scale.
