@@ -37,7 +37,7 @@ GUARANTEES = re.compile(
     r"/(audit|fuzz|queries|releases)/|/test_(adaptive|balanced|bounds_first|common|"
     r"contributions|curves|guarantees|label_sensitivity|ledger|ledger_files|"
     r"malformed_values|methods|order_of_a_fit|plan_is_public|plans|private_bounds|"
-    r"private_counts|sabotage|statement)\.py"
+    r"private_counts|reference|sabotage|statement)\.py"
 )
 
 
