@@ -79,7 +79,7 @@ class PartitionBatches:
 
 #: The name under which a partition stores its rows, first raw and then as `Records`.
 ROWS = "rows"
-_WITHHELD = (
+_PARTITION_WITHHELD = (
     "a partition could not be read; the error is withheld because it may quote the "
     "data: fit to a collection of synthetic rows to see it."
 )
@@ -119,7 +119,7 @@ class Partition:
                 return type(error)(str(error))
         except Exception:  # even the type of the error may depend on a value
             pass
-        return RuntimeError(_WITHHELD)
+        return RuntimeError(_PARTITION_WITHHELD)
 
 
 # Calls of a partition, which must be picklable.
@@ -180,7 +180,7 @@ class Partitions:
         self._puts: list[list[tuple]] = []
         self._names = itertools.count(1)
         if client is None:
-            (rows,) = computed(parts)
+            (rows,) = in_memory(parts)
             self._partitions = dict(enumerate(itertools.starmap(Partition, rows)))
         else:
             self._partitions = {}
@@ -419,7 +419,7 @@ def _no_rows_of(collection: Any) -> Any:
     return collection._meta
 
 
-def computed(*tables: Any) -> tuple[Any, ...]:
+def in_memory(*tables: Any) -> tuple[Any, ...]:
     """Compute Dask collections, also those in lists; return other objects unchanged.
 
     An error of the user's graph is withheld, because it may quote a cell.
@@ -500,12 +500,12 @@ def on_records(
         )
     partitions = Partitions(_parts_of(X, y), _current_client())
     try:
-        return use(_read(reader, like, partitions, X, y, planning))
+        return use(_read_partitions(reader, like, partitions, X, y, planning))
     finally:
         partitions.close()
 
 
-def _read(
+def _read_partitions(
     reader: Reader,
     like: Any,
     partitions: Partitions,
@@ -527,7 +527,7 @@ def _read(
             "partitions of X, as y.rechunk(X.chunks[0]) of arrays."
         )
     if declared.public_target:
-        labels = declared.read_target(np.concatenate(partitions.ask(ROWS, _target)))
+        labels = declared.read_target(np.concatenate(partitions.ask(ROWS, _raw_target)))
         labels = reader.checked_target(like, labels, n_rows)
     elif y is not None:  # refuse the type of y, as for a table in memory
         target = declared.read_target(_no_rows_of(y))
@@ -578,7 +578,7 @@ def _sizes(raw: tuple[Any, Any]) -> tuple[int, int]:
     return tuple([0 if part is None else part.shape[0] for part in raw])
 
 
-def _target(raw: tuple[Any, Any]) -> np.ndarray:
+def _raw_target(raw: tuple[Any, Any]) -> np.ndarray:
     return np.asarray(unmasked(raw[1], as_objects=True))
 
 

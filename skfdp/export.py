@@ -98,12 +98,12 @@ def _steps(*steps: Any) -> Any:
     return make_pipeline(*found).set_output(transform="default")
 
 
-def _joined(transformers: list[tuple]) -> Any:
+def _beside(transformers: list[tuple]) -> Any:
 
     return ColumnTransformer(transformers).set_output(transform="default")
 
 
-def _filled(value: Any) -> tuple:
+def _imputer(value: Any) -> tuple:
     """Return the step that replaces missing and infinite numbers by `value`."""
     return np.nan_to_num, {"nan": value, "posinf": value, "neginf": value}
 
@@ -122,7 +122,7 @@ _DATES = ["datetime", "datetimetz"]
 _OTHERS = [*_DATES, "timedelta", "complexfloating"]
 
 
-def _texts(names: Iterable, *selected: Any) -> list[tuple]:
+def _to_texts(names: Iterable, *selected: Any) -> list[tuple]:
     """Return the steps that convert columns to text; see `DataFrame.select_dtypes`.
 
     If a column is not selected, `astype` raises an error that names it.
@@ -137,7 +137,7 @@ def _texts(names: Iterable, *selected: Any) -> list[tuple]:
     ]
 
 
-def _parsed(names: Iterable, dtype: str, patterns: dict[str, str]) -> list[tuple]:
+def _parse_steps(names: Iterable, dtype: str, patterns: dict[str, str]) -> list[tuple]:
     """Return the steps that replace patterns of text, and convert text to a type."""
     steps = [_method("map", partial(re.sub, *pair)) for pair in patterns.items()]
     return [*steps, _method("astype", dict.fromkeys(names, dtype))]
@@ -148,11 +148,11 @@ def _dates(names: Iterable, usual: bool) -> list[tuple]:
 
     Text is refused if it is not ISO text (not `usual`), as it may be read differently.
     """
-    texts = _texts(names, *((None, ["timedelta"]) if usual else (_DATES,)))
-    return [*texts, *_parsed(names, "datetime64[us]", _LOCAL)]
+    texts = _to_texts(names, *((None, ["timedelta"]) if usual else (_DATES,)))
+    return [*texts, *_parse_steps(names, "datetime64[us]", _LOCAL)]
 
 
-def _numbers(names: Iterable, usual: bool = True) -> list[tuple]:
+def _to_numbers(names: Iterable, usual: bool = True) -> list[tuple]:
     """Return the steps that convert columns to float64.
 
     Text is refused if it has other separators than Python's (not `usual`), because the
@@ -172,12 +172,12 @@ def _numbers(names: Iterable, usual: bool = True) -> list[tuple]:
         # Durations and complex numbers remain, and raise an error.
         rf"(?s)^(?!\s*{number_form('.', '').pattern}\s*\Z)(?!.*[:(/]).*": "nan",
     }
-    return [*_texts(names), *_parsed(names, "float64", patterns)]
+    return [*_to_texts(names), *_parse_steps(names, "float64", patterns)]
 
 
 def _words(names: Iterable, *more: tuple) -> list[tuple]:
     ends = (np.asarray, {"dtype": "T"}), (np.strings.strip, {})
-    return [*_texts(names), *ends, *more, (np.asarray, {"dtype": "object"})]
+    return [*_to_texts(names), *ends, *more, (np.asarray, {"dtype": "object"})]
 
 
 # Models of numbers: columns are filled, clipped, and with `normalize` scaled.
@@ -215,11 +215,11 @@ def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
         read = [(check_array, {"dtype": "float64", "ensure_all_finite": False})]
         if names is not None:
             own = names[places].tolist()
-            read = [(frame, {"columns": own}), *_numbers(own)]
+            read = [(frame, {"columns": own}), *_to_numbers(own)]
         clip = np.clip, {"a_min": ends[0, places], "a_max": ends[1, places]}
-        steps = _steps(*read, _filled(middle[places]), clip, *more)
+        steps = _steps(*read, _imputer(middle[places]), clip, *more)
         transformers.append((part, steps, places.tolist()))
-    found = _joined(transformers).fit(rows)
+    found = _beside(transformers).fit(rows)
     for part, places, more in parts:
         if more:
             unit = found.named_transformers_[part]["standardscaler"]
@@ -246,12 +246,12 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
             is_date = column.axis == "date"
             row[name] = [np.datetime64("2000-01-01", "us") if is_date else 0.0] * 2
             missing = column.points(objects(column.gone(schema)), schema)
-            pairs = [_curve(missing, name, block, coef) for block in blocks]
+            pairs = [_curve_steps(missing, name, block, coef) for block in blocks]
             curves, found = zip(*pairs, strict=True)
             usual = column.reads_usual_text(schema)
-            steps = (_dates if is_date else _numbers)([name], usual)
+            steps = (_dates if is_date else _to_numbers)([name], usual)
             named = [(f"part{j}", one, [name]) for j, one in enumerate(curves)]
-            parts = [("axis", [*steps, _joined(named)], np.hstack(found))]
+            parts = [("axis", [*steps, _beside(named)], np.hstack(found))]
         else:
             row[name] = [""] * 2
             parts, undeclared = _tables(schema, name, blocks, coef)
@@ -261,11 +261,11 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
             label = re.sub("__+", "_", f"{place}_{name}_{kind}")
             transformers.append((label, _steps(*steps), [name]))
             weights.append(found)
-    columns = _joined(transformers).fit(pandas_for().DataFrame(row))
+    columns = _beside(transformers).fit(pandas_for().DataFrame(row))
     return columns, np.hstack(weights), intercept
 
 
-def _curve(missing: Any, name: str, block: Block, coef: np.ndarray) -> tuple:
+def _curve_steps(missing: Any, name: str, block: Block, coef: np.ndarray) -> tuple:
     """Return the transformer of a number or a part of a date, and its weights.
 
     The transformer returns a spline basis, and a one-hot column for each value that
@@ -273,7 +273,7 @@ def _curve(missing: Any, name: str, block: Block, coef: np.ndarray) -> tuple:
     """
     period, own = 0, coef[:, block.start : block.stop]
     if block.reads == "number":
-        exact, places = (_steps(_filled(one)) for one in (np.nan, block.knots[0]))
+        exact, places = (_steps(_imputer(one)) for one in (np.nan, block.knots[0]))
         cells, knots = np.append(missing, np.nan), block.knots
     else:
         unit, period, first = PARTS.get(block.reads, ("us", 0, 0))
@@ -354,7 +354,7 @@ def _tables(
     for kind, table, steps in (
         ("text", texts, _words([name])),
         ("word", words, _words([name], (np.strings.lower, {}))),
-        ("code", codes, [*_numbers([name]), _filled(np.nan)]),
+        ("code", codes, [*_to_numbers([name]), _imputer(np.nan)]),
     ):
         known = [cell for cell, own in table.items() if own.any()]
         if known:

@@ -23,7 +23,7 @@ __all__ = ["EffectsDisplay"]
 _GREY, _MARGIN = "0.45", 0.12
 
 
-def _curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
+def _draw_curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     x = effect.places[0]
     for k, (value, std) in enumerate(zip(effect.values, effect.noise_std, strict=True)):
         ax.plot(x, value, color=f"C{k}", label=display.outputs[k])
@@ -271,7 +271,7 @@ class EffectsDisplay:
         panels = list(zip(self.effects.values(), self.axes_, strict=True))
         for effect, panel in panels:
             panel.set_title(effect.name, fontsize="medium")
-            (_bars if effect.kind == "bars" else _curve)(effect, panel, self)
+            (_bars if effect.kind == "bars" else _draw_curve)(effect, panel, self)
         # All panels show the same range of values: curves on y, bars on x.
         ranges = [
             panel.get_xlim() if effect.kind == "bars" else panel.get_ylim()

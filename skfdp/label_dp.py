@@ -169,7 +169,7 @@ def randomised(
     )
 
 
-def _share(epsilon: float, n_outputs: int) -> float:
+def _each(epsilon: float, n_outputs: int) -> float:
     """Return the epsilon of each output, rounded down."""
     return epsilon if n_outputs == 1 else math.nextafter(epsilon / n_outputs, 0.0)
 
@@ -194,7 +194,7 @@ class _Randomise:
         return self.fit(records, mechanism)
 
 
-def _outputs(y: Any) -> list:
+def _columns_of(y: Any) -> list:
     """Return the columns of y; an entry of a list decides no type of another one."""
     shape, listed = getattr(y, "shape", ()), isinstance(y, list | tuple)
     if listed:
@@ -309,7 +309,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         self, use: Callable[[Records], Any], X: Any, y: Any, **how: Any
     ) -> Any:
         planning = how.pop("planning", False)
-        declared, columns = Declaration.of(self, y), _outputs(y)
+        declared, columns = Declaration.of(self, y), _columns_of(y)
         self._check_parameters(declared)
         if is_dask(X) or is_dask(y):
             raise ValueError("X and y must be in memory: pass X.compute().")
@@ -370,7 +370,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         """
         n_outputs, epsilon, generator = len(records.target), math.inf, None
         if mechanism is not None:
-            epsilon = _share(mechanism.event("targets").pure_epsilon, n_outputs)
+            epsilon = _each(mechanism.event("targets").pure_epsilon, n_outputs)
             shape = records.public.n_records, n_outputs
             generator = mechanism.streams.private("targets", "targets", shape)
         y = [self._drawn(*pair, epsilon, generator) for pair in records.target]
@@ -513,7 +513,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         found = np.zeros((len(given), len(classes)))
         found[:, encode_any(np.asarray(seen), classes).codes] = given
         if math.isfinite(epsilon := self.privacy_.target_epsilon):
-            chances = Windows(_share(epsilon, n_outputs), len(classes), 1)
+            chances = Windows(_each(epsilon, n_outputs), len(classes), 1)
             kept = (chances.high - chances.low) / WHOLE
             least = LEAST / len(classes)
             found = np.clip((found - chances.low / WHOLE) / kept, least, 1.0)

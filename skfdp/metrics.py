@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.dask_tables import computed
+from skfdp.dask_tables import in_memory
 from skfdp.data.arrays import is_dask
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.units import FULL_WEIGHT
@@ -370,7 +370,7 @@ def private_score(
     of_dask = any(map(is_dask, parts))
     scored = Scored.of(
         layout,
-        *(computed(*parts) if of_dask else parts),
+        *(in_memory(*parts) if of_dask else parts),
         target=target,
         fitted_target=getattr(fit, "target_name", None),
         relation=relation,
@@ -395,7 +395,7 @@ def private_score(
     warn_of_weakness(epsilon, random_state)
     subject = f"private_score of {type(model).__name__}"
     how = "public" if is_public else "ledger"
-    if not is_public and not _holds(ledger, fit):
+    if not is_public and not _was_charged(ledger, fit):
         how = "person" if "person" in (event.unit, fit.unit) else "record"
     released = (*layout.metrics, "the noisy table from which they are computed")
     if scored.by is not None:
@@ -483,7 +483,7 @@ def _fit_of(model: Any, is_public: bool) -> PrivacyReport | None:
     return found
 
 
-def _holds(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
+def _was_charged(ledger: PrivacyLedger | None, fit: PrivacyReport) -> bool:
     """Whether the receipts and events of a fit show that the ledger was charged."""
     if ledger is None or not fit.events:
         return False
@@ -543,7 +543,7 @@ def _score(
     `given` has parameters of `private_score`. Raise PrivacyBudgetError if the ledger
     does not hold the fit of the estimator, or if it refuses the score.
     """
-    if not _holds(given["ledger"], report(estimator)):
+    if not _was_charged(given["ledger"], report(estimator)):
         raise PrivacyBudgetError(
             f"the ledger of this scorer does not hold the fit of "
             f"{type(estimator).__name__}: pass the same ledger to the scorer, the "

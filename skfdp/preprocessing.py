@@ -25,7 +25,7 @@ from skfdp.solvers.method import Budget, Needs, OnStep, Plan
 # Factor that keeps norms below the bound in spite of rounding.
 _MARGIN = 1 - 1e-12
 #: The fitted attributes `mean_`, `coef_` and `scale_` by name.
-Centring = dict[str, np.ndarray]
+Found = dict[str, np.ndarray]
 
 
 def _needs(method: Any, public: PublicRecords, budget: Budget) -> Needs:
@@ -56,7 +56,7 @@ class PrivateMean:
         plan: Plan,
         mechanism: Mechanism,
         on_step: OnStep,
-    ) -> Centring:
+    ) -> Found:
         """Release the mean of the rows, and return the centring."""
         public = records.public
         query = GridRowSum.of(records, public.input_scaler.divisor_of_integers)
@@ -64,7 +64,7 @@ class PrivateMean:
         noise_std = plan.event("mean").noise_std[0] / public.n_records
         return self._centred(total / public.n_records, noise_std)
 
-    def exactly(self, records: Records) -> Centring:
+    def exactly(self, records: Records) -> Found:
         """Return the centring by the noiseless mean (epsilon=inf)."""
         X, input_scaler = records.X, records.input_scaler
         total = sum(
@@ -73,7 +73,7 @@ class PrivateMean:
         return self._centred(total / records.public.n_records, 0.0)
 
     @staticmethod
-    def _centred(mean: np.ndarray, noise_std: float) -> Centring:
+    def _centred(mean: np.ndarray, noise_std: float) -> Found:
         mean = parameters.shrunk_mean(mean, noise_std)
         scale = np.full(mean.shape, parameters.centred_scale(mean, noise_std))
         return {"mean_": mean, "coef_": np.zeros((0, len(mean))), "scale_": scale}
@@ -116,7 +116,7 @@ class ConditionalCentring:
         plan: Plan,
         mechanism: Mechanism,
         on_step: OnStep,
-    ) -> Centring:
+    ) -> Found:
         """Release the cross moments of public and private columns; return the centring.
 
         The public regressors are the whitened public columns and a constant.
@@ -128,7 +128,7 @@ class ConditionalCentring:
         std = plan.events[0].noise_std[0]
         return self._centred(records.public, prepared, total, std)
 
-    def exactly(self, records: Records) -> Centring:
+    def exactly(self, records: Records) -> Found:
         """Return the centring from noiseless cross moments (epsilon=inf)."""
         private = ~records.public.mask
         regressors = self.prepare(records.public, None)
@@ -139,7 +139,7 @@ class ConditionalCentring:
     @staticmethod
     def _centred(
         public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
-    ) -> Centring:
+    ) -> Found:
         found, mask = centre(regressors, total, std), public.mask
         mean = np.empty(len(mask))
         mean[mask], mean[~mask] = regressors.mean, found.intercept
@@ -314,10 +314,10 @@ class PrivateCenteringTransformer(
             return [PrivateMean()]
         return [ConditionalCentring(weighted=math.isfinite(self.epsilon))]
 
-    def _without_privacy(self, records: Records) -> Centring:
+    def _without_privacy(self, records: Records) -> Found:
         return self._methods(records.public)[0].exactly(records)
 
-    def _attributes(self, public: PublicRecords, found: Centring) -> dict[str, Any]:
+    def _attributes(self, public: PublicRecords, found: Found) -> dict[str, Any]:
         own = {"input_scaler_": public.input_scaler, "public_mask_": public.mask}
         return own | found
 

@@ -623,7 +623,7 @@ def public_mask(
             raise ValueError(_ODD_LABELS.format(name=_PUBLIC, shown=shown(spec)))
         mask[spec] = True
         return mask
-    items = _listed(spec)
+    items = _as_list(spec)
     flags = [isinstance(item, (bool, np.bool_)) for item in items]
     if any(flags):
         if isinstance(spec, Set) or not all(flags):
@@ -653,7 +653,7 @@ def public_mask(
                 )
             found = [int(item) % n_features]
         else:
-            found = _named(item, names)
+            found = _positions_of(item, names)
         for index in found:
             if mask[index]:
                 raise ValueError(
@@ -698,7 +698,7 @@ def _counted(labels: list | None) -> bool:
     return all(whole) and labels == list(range(len(labels)))
 
 
-def _listed(spec: Any) -> list:
+def _as_list(spec: Any) -> list:
     """Return the entries of a declaration as a list; a name or position is one entry.
 
     Refuse anything that is not a sequence, a set, a name or a position.
@@ -713,7 +713,7 @@ def _listed(spec: Any) -> list:
     return [spec] if single else list(spec)
 
 
-def _named(item: Any, names: Sequence[str] | None) -> list[int]:
+def _positions_of(item: Any, names: Sequence[str] | None) -> list[int]:
     if not isinstance(item, str):
         raise ValueError(_UNKNOWN.format(f"{shown(item)} in a list"))
     if names is None:

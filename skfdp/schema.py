@@ -790,7 +790,7 @@ class OpenTable:
             # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
             self._types = _raw_csv(schema, table, nrows=0)
         elif self._is_path:
-            self._types = _arrow(table, [])
+            self._types = _arrow_columns(table, [])
         else:
             self._types = check_table(table)
         check_names(self._types)
@@ -817,7 +817,7 @@ class OpenTable:
         if names and self._is_csv:
             rows = self._texts
         elif names and self._is_path:
-            rows, labels = _arrow(self._table, names), names
+            rows, labels = _arrow_columns(self._table, names), names
         found = {name: raw_column(rows, labels.index(name)) for name in names}
         for name, texts in found.items() if self._is_csv else ():
             is_public = getattr(self._schema.columns.get(name), "public", True)
@@ -846,7 +846,7 @@ class OpenTable:
         )
 
 
-def _arrow(path: str | os.PathLike, names: Sequence[str]) -> Any:
+def _arrow_columns(path: str | os.PathLike, names: Sequence[str]) -> Any:
     """Return columns of a Parquet or Arrow file.
 
     If `names` is empty, return a table that has all columns but no rows.

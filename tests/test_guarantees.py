@@ -437,7 +437,7 @@ def sabotage_limits(monkeypatch, **factors):
         return clip._replace(limits=clip.limits._replace(memory=limits))
 
     def times(limit, factor):
-        if isinstance(limit, contributions.Column):
+        if isinstance(limit, contributions.PerRow):
             return limit._replace(memory=factor * limit.memory)
         return factor * limit
 
@@ -481,7 +481,7 @@ def test_sabotage_of_the_grid_is_noticed(monkeypatch):
     def finer(task, clip, n_outputs):
         clip = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
         limits = contributions.limits_of(clip, n_outputs)
-        clip = clip._replace(limits=contributions.Column(limits, 1, 0))
+        clip = clip._replace(limits=contributions.PerRow(limits, 1, 0))
         return flat(task, clip, n_outputs)
 
     def careless(residuals, rows, given):

@@ -41,8 +41,8 @@ def mutants(text):
 
 ASKED = mutants(r"""
 # privacy/ledger.py: fits without privacy pass a budget limit
--if total > terms.epsilon * (1 + _ROUNDING):
-+if math.inf > total > terms.epsilon * (1 + _ROUNDING):
+-if total > terms.epsilon * (1 + ROUNDING):
++if math.inf > total > terms.epsilon * (1 + ROUNDING):
 privacy/test_ledger.py::TestNonprivateFits::test_a_limit_refuses_them[memory]
 # privacy/pld.py: the sampling rate is squared
 -with_record = (1 - q) * ndtr(-x / noise) + q * ndtr((1 - x) / noise)
@@ -148,8 +148,8 @@ queries/test_linear.py::test_difference_matches_materialised_gradients[2-same ro
 +bend = own - 2 * both
 queries/test_coded_rows.py::test_a_contribution_is_never_longer_than_the_clip_norm[1.0-1]
 # queries/statistics.py: coded rows that are summed without a bound
--_SHRINK / np.maximum(lengths, 1.0))
-+_SHRINK)
+-SHRINK / np.maximum(lengths, 1.0))
++SHRINK)
 queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-coded rows]
 # data/codes.py: a centre that is subtracted from margins alone
 -return (self._columns @ sums.T).T - np.outer(total, self.shift)

@@ -22,7 +22,12 @@ import numpy as np
 import scipy
 
 import skfdp
-from skfdp.audit.mechanism import audit_mechanism, log_ratio, moments, separation
+from skfdp.audit.mechanism import (
+    audit_mechanism,
+    log_ratio,
+    moments_of_ratio,
+    separation,
+)
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, calibrate
@@ -118,7 +123,7 @@ def seen_of(pair: Pair, seed: int | None, times: float = 1.0) -> Seen:
     claimed = MU
     if sampled:  # the ratio of each release, a release being a trial
         one = dataclasses.replace(event, n_steps=1)
-        gap, variance = moments(one)
+        gap, variance = moments_of_ratio(one)
         claimed = gap / math.sqrt(variance)
         along = log_ratio(one, along, event.noise_std[0])
     found = separation(along[1], along[0], gaussian=not sampled)

@@ -23,7 +23,7 @@ from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
 from skfdp.privacy.accounting import check_delta, compose, cost
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.ledger import planned
-from skfdp.privacy.report_text import number
+from skfdp.privacy.report_text import as_text
 
 # Lower bounds on epsilon from outputs on two neighbouring inputs.
 
@@ -165,7 +165,7 @@ N_ROWS, PLACE = 4, 1
 _DIRECTION = np.array([1.0, -1.0]) / math.sqrt(2)
 # Grid unit, relative to the standard deviation of the noise or the clip norm, whichever
 # is smaller. With this ratio rounding is negligible.
-_FINEST = 2.0**-30
+_FINEST_UNIT = 2.0**-30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Canary:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        finest = np.minimum(noise_std, self.clip_norm) * _FINEST
+        finest = np.minimum(noise_std, self.clip_norm) * _FINEST_UNIT
         return sum_unit(noise_std, self.clip_norm, self.n_rows, finest)
 
     def exact_sum(
@@ -208,7 +208,7 @@ class Canary:
         return np.trunc(self.length / unit * theta).astype(np.int64)
 
 
-def lengths(event: Event) -> tuple[float, float]:
+def lengths_of_canary(event: Event) -> tuple[float, float]:
     """Return the lengths of the canary's contributions to two neighbouring tables.
 
     Both contributions have the same direction. Under "replace_one" the lengths are C
@@ -227,7 +227,7 @@ def neighbours(event: Event) -> tuple[Canary, Canary]:
     Without the canary, the relation decides what is in its place: another contribution,
     a null record, or no row.
     """
-    full, other = lengths(event)
+    full, other = lengths_of_canary(event)
     with_it = Canary(full, event.clip_norm, event.sensitivity, N_ROWS, PLACE)
     if event.relation.counts_are_public:
         return dataclasses.replace(with_it, length=other), with_it
@@ -275,7 +275,7 @@ def log_ratio(
     components along the canary's direction. The weights are ``sensitivity / std**2``.
     No test of these releases is more powerful than a test by the likelihood ratio.
     """
-    (full, other), rate = lengths(event), event.sampling_rate
+    (full, other), rate = lengths_of_canary(event), event.sampling_rate
     if rate == 1:
         return (released - (full + other) / 2) * (full - other) / np.square(std)
 
@@ -290,7 +290,7 @@ def log_ratio(
     return log_mixture(full) - log_mixture(other)
 
 
-def moments(event: Event) -> tuple[float, float]:
+def moments_of_ratio(event: Event) -> tuple[float, float]:
     """Return the difference of the ratio's two means, and the ratio's variance.
 
     The two means are those with and without the canary. The variance is the mean of the
@@ -298,7 +298,7 @@ def moments(event: Event) -> tuple[float, float]:
     releases of the event, by numerical integration, under the event's claim.
     """
     apart = variance = 0.0
-    (full, other), rate = lengths(event), event.sampling_rate
+    (full, other), rate = lengths_of_canary(event), event.sampling_rate
     for std, count in event.grouped_stds:
         # 0 is also a centre, because the canary may not be in the batch.
         ends = min(full, other, 0.0) - 12 * std, max(full, other, 0.0) + 12 * std
@@ -368,8 +368,8 @@ class AuditResult:
         outcome = "did not refute" if self.passed else "REFUTED"
         return (
             f"Audit by {self.audit} of {self.subject}: {self.n_trials} trial(s) "
-            f"{outcome} epsilon = {number(self.claimed_epsilon, 4)} at delta = "
-            f"{self.delta:g}; lower bound {number(self.lower_bound, 4)}{sure}."
+            f"{outcome} epsilon = {as_text(self.claimed_epsilon, 4)} at delta = "
+            f"{self.delta:g}; lower bound {as_text(self.lower_bound, 4)}{sure}."
         )
 
 
@@ -616,7 +616,7 @@ def _release_audits(
 
     The confidence intervals hold jointly.
     """
-    claimed = np.array([*map(moments, events)])
+    claimed = np.array([*map(moments_of_ratio, events)])
     found = [
         (event.label, event.n_steps, event.sampling_rate, event.mu, *of_event)
         for event, *of_event in zip(events, claimed, ratios.swapaxes(0, 1), strict=True)

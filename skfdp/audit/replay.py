@@ -35,7 +35,7 @@ from skfdp.privacy.accounting import cost, gdp_epsilon, is_listed
 from skfdp.privacy.assumptions import CLASSES_READ
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import Receipt, new_entries
-from skfdp.privacy.events import Event, PrivacyBudgetError, Relation
+from skfdp.privacy.events import ROUNDING, Event, PrivacyBudgetError, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
@@ -52,7 +52,7 @@ _WHOLE = (
 _Parts = tuple[Any, list[tuple[str, Any]]]
 
 
-def places(
+def apart(
     one: Any, other: Any, place: str = "", seen: dict[tuple, tuple] | None = None
 ) -> Iterator[str]:
     """Yield the places where two objects differ.
@@ -69,23 +69,23 @@ def places(
         return
     seen[pair] = one, other  # keeps temporary states alive, so that ids stay unique
     if type(one) is type(other):
-        (here, mine), (there, theirs) = _parts(one), _parts(other)
+        (here, mine), (there, theirs) = _split(one), _split(other)
         if here == there and len(mine) == len(theirs):
             for (name, part), (_, another) in zip(mine, theirs, strict=True):
-                yield from places(part, another, place + name, seen)
+                yield from apart(part, another, place + name, seen)
             return
     yield place.removeprefix(".")
 
 
 def differ(one: Any, other: Any) -> bool:
     """Whether two objects differ anywhere."""
-    return next(places(one, other), None) is not None
+    return next(apart(one, other), None) is not None
 
 
-def _parts(value: Any) -> _Parts:
+def _split(value: Any) -> _Parts:
     """Split a value: return what to compare by ``==``, and a list (place, object).
 
-    The list has the objects inside the value, which `places` compares in turn.
+    The list has the objects inside the value, which `apart` compares in turn.
     """
     if isinstance(value, np.generic | np.ndarray):
         if value.dtype.hasobject:
@@ -352,11 +352,6 @@ def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
 # Two replay contexts: one records releases, the other repeats them.
 
 
-# Relative tolerance. Distances of integer sums are exact, but sensitivities are rounded
-# products of float64 factors.
-_ROUNDING = 1e-9
-
-
 class ReplayDiffers(BaseException):
     """Ends a replay that requests other releases than the recorded ones.
 
@@ -410,8 +405,8 @@ class Recording:
         kept = dataclasses.replace(
             asked, batch=copy.copy(asked.batch), theta=copy.copy(asked.theta)
         )
-        sums, answer = _sums(kept), noisy_sum()
-        self.releases.append(Release(kept, _facts(kept), *sums, answer.copy()))
+        sums, answer = _exact_sums(kept), noisy_sum()
+        self.releases.append(Release(kept, _facts_of(kept), *sums, answer.copy()))
         return answer
 
 
@@ -444,7 +439,7 @@ class Repeating(Recording):
             raise ReplayDiffers
         wanted = self._recorded[len(self.moves)]
         free = () if asked.event.relation.counts_are_public else ("n_rows",)
-        facts = {n: fact for n, fact in _facts(asked).items() if n not in free}
+        facts = {n: fact for n, fact in _facts_of(asked).items() if n not in free}
         names = [n for n, fact in facts.items() if wanted.facts[n] != fact]
         self.differences += [("release", f"{label} has another {n}") for n in names]
         if {"label", "query", "shape"} & {*names}:
@@ -454,7 +449,7 @@ class Repeating(Recording):
         found = {
             "theta": differ(asked.theta, wanted.asked.theta),
             "batch": not self._same_batch(wanted.asked, asked),
-            "distance": move.distance > move.sensitivity * (1 + _ROUNDING),
+            "distance": move.distance > move.sensitivity * (1 + ROUNDING),
         }
         self.differences += [(kind, label) for kind, is_so in found.items() if is_so]
         return wanted.answer.copy()
@@ -489,7 +484,7 @@ class Repeating(Recording):
         they do not, the difference of their contributions is added.
         """
         query, relation = asked.query, asked.event.relation
-        total, whole = _sums(asked)
+        total, whole = _exact_sums(asked)
         distance = _length(wanted.whole - whole)
         if relation.name == "replace_special":
             if len(self._changed):
@@ -499,7 +494,7 @@ class Repeating(Recording):
                 # A fit may leave rows out, or take them in another order. Then find the
                 # changed rows by their contributions.
                 if others:
-                    rows = _places(wanted, asked, len(rows))
+                    rows = _differing_rows(wanted, asked, len(rows))
                     distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
         # If the numbers of rows differ, the batches may differ, too.
         elif wanted.asked.query.n_rows == query.n_rows:
@@ -512,7 +507,7 @@ class Repeating(Recording):
         )
 
 
-def _facts(asked: Asked) -> dict[str, Any]:
+def _facts_of(asked: Asked) -> dict[str, Any]:
     query = asked.query
     return {
         "label": asked.event.label,
@@ -528,7 +523,7 @@ def _facts(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+def _exact_sums(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
     """Return the exact sums over the batch and over every row that is not null."""
     unit = asked.query.unit(asked.noise_std)
     total = asked.query.exact_sum(asked.theta, asked.batch, unit).copy()
@@ -550,7 +545,7 @@ def _moved(wanted: Release, asked: Asked, rows: np.ndarray) -> np.ndarray:
     return one - other
 
 
-def _places(wanted: Release, asked: Asked, most: int) -> np.ndarray:
+def _differing_rows(wanted: Release, asked: Asked, most: int) -> np.ndarray:
     """Return the positions of at most `most` rows whose contributions differ.
 
     They are found one by one, by bisection.
@@ -641,7 +636,7 @@ class Outcome(NamedTuple):
         if errors[0] != errors[1]:
             yield "exception", "the fit"
             return
-        for place in places(self.model, other.model):
+        for place in apart(self.model, other.model):
             yield "attribute", place or "the model"
         for kind, left in self.left.items():
             for place, found in left.items():

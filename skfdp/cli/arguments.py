@@ -45,7 +45,7 @@ def _flag(text: str) -> dict[str, Any]:
     return _of(text, action="store_true")
 
 
-def _columns(text: str) -> dict[str, Any]:
+def _of_columns(text: str) -> dict[str, Any]:
     return _of(text, action="extend", nargs="+", metavar="COLUMN", default=[])
 
 
@@ -88,11 +88,11 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
                 "owner's eyes (NOT protected), and note in the schema file that they "
                 "were seen"
             ),
-            "--public": _columns(
+            "--public": _of_columns(
                 "columns that may be disclosed: names, patterns such as 'mean *', or "
                 "'all' for every column except the outcomes and the group"
             ),
-            "--outcomes": _columns("columns to predict"),
+            "--outcomes": _of_columns("columns to predict"),
             "--group": _of(
                 "column with the person's id: all rows of one person are protected "
                 "together. Not a feature. Which rows belong together stays visible",
@@ -151,7 +151,7 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
         {
             **_SCORE,
             "-o --output": _of("CSV or .parquet", metavar="FILE", type=Path),
-            "--keep": _columns("columns to write next to the predictions"),
+            "--keep": _of_columns("columns to write next to the predictions"),
         },
     ),
     "score": ("score a saved model on rows whose target is known", _SCORE),

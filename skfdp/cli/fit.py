@@ -50,7 +50,7 @@ model are those of the first fit of the last line.
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class FitTask:
     """The options, schema, target and table that all fits of one command share."""
 
     arguments: argparse.Namespace
@@ -119,11 +119,11 @@ def run(arguments: argparse.Namespace) -> None:
     if not len(X):
         raise CommandError(f"{arguments.file!r} holds no rows.")
     groups = X.pop(schema.group) if schema.group else None
-    report = job(Task(arguments, schema, target, X, y, groups), unread, _NOTE)
+    report = job(FitTask(arguments, schema, target, X, y, groups), unread, _NOTE)
     say(report.statement())
 
 
-def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
+def job(task: FitTask, unread: Mapping[str, np.ndarray], note: str):
     """Train and write the model, print the comparison and a note; return the report."""
     # Several threads make products of small tables slower.
     threads = 1 if task.X.size < 2**20 else None
@@ -131,7 +131,7 @@ def job(task: Task, unread: Mapping[str, np.ndarray], note: str):
         return _job(task, unread, note)
 
 
-def _job(task: Task, unread: Mapping[str, np.ndarray], note: str):
+def _job(task: FitTask, unread: Mapping[str, np.ndarray], note: str):
     arguments = task.arguments
     train, test = split(arguments, len(task.X), task.groups)
     # Check the paths before anything is charged.
@@ -203,7 +203,7 @@ def split(
     return np.sort(order[n_test:]), np.sort(order[:n_test])
 
 
-def _title(task: Task, n_train: int, n_test: int, model) -> str:
+def _title(task: FitTask, n_train: int, n_test: int, model) -> str:
     arguments = task.arguments
     kind = "a number from {:g} to {:g}".format(*task.outcome.bounds or (0, 0))
     if not task.outcome.bounds:
@@ -212,8 +212,8 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
     (public if task.outcome.public else private).append(task.target)
     lines = [
         f"{Path(arguments.file).name}: predicting {task.target!r}, {kind}.",
-        f"Public: {_listed(public) or 'nothing'}.",
-        f"Private: {_listed(private)}.",
+        f"Public: {_shortened(public) or 'nothing'}.",
+        f"Private: {_shortened(private)}.",
     ]
     if arguments.seed is not None:
         lines.append("--seed: the noise is not secret, so epsilon is not a guarantee.")
@@ -227,12 +227,12 @@ def _title(task: Task, n_train: int, n_test: int, model) -> str:
     return "\n".join(lines)
 
 
-def _listed(names: list[str], most: int = 20) -> str:
+def _shortened(names: list[str], most: int = 20) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def _compare(task: Task, released, unread: Mapping, train, test) -> None:
+def _compare(task: FitTask, released, unread: Mapping, train, test) -> None:
     """Print exact scores and counts, without differential privacy.
 
     Do not publish them. Rows without a target are left out of the scores.
@@ -258,7 +258,7 @@ def _compare(task: Task, released, unread: Mapping, train, test) -> None:
         say(line)
 
 
-def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
+def _comparison(task: FitTask, released, train, exact) -> Iterator[tuple]:
     epsilon, repeats = f"{task.arguments.epsilon:g}", range(task.arguments.repeats)
     public, private = (task.features(public=side) for side in (True, False))
     columns = {n: task.schema.columns[n] for n in (*public, task.target)}
@@ -266,7 +266,7 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
     public_task = dataclasses.replace(task, schema=schema, X=task.X[public])
     y = np.array(task.y.iloc[exact].tolist())
 
-    def baseline(one: Task):
+    def baseline(one: FitTask):
         if not regression and len(np.unique(y)) < 2:
             return []  # scikit-learn would raise an error that quotes the label
         model = Ridge() if regression else LogisticRegression(max_iter=1000)
@@ -274,7 +274,7 @@ def _comparison(task: Task, released, train, exact) -> Iterator[tuple]:
         with warnings.catch_warnings(action="ignore"):  # warnings may reveal data
             return [pipeline.fit(one.X.iloc[exact], y)]
 
-    def fits(one: Task, **options):
+    def fits(one: FitTask, **options):
         return (one.fit(one.model(repeat, **options), train) for repeat in repeats)
 
     regression, public_target = bool(task.outcome.bounds), task.outcome.public
@@ -370,7 +370,7 @@ def demo(arguments: argparse.Namespace) -> None:
     schema = TableSchema(columns, outcomes="digit")
     with contextlib.suppress(ReaderGoneError):  # the report must be written anyway
         say(_INTRODUCTION)
-    task = Task(arguments, schema, "digit", X, y.rename("digit"))
+    task = FitTask(arguments, schema, "digit", X, y.rename("digit"))
     report = job(task, {}, _EXPLANATION)
     say(report.statement(full=arguments.full))
     if not arguments.full:

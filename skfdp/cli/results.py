@@ -154,7 +154,7 @@ def load(path: str | Path):
 
 
 #: For each score: its printed format, and a factor by which it is multiplied first.
-_FORMATS = {
+_MODEL_FORMATS = {
     "accuracy": ("{:5.1f} %", 100),
     "AUC": ("{:.3f}", 1),
     "log loss": ("{:.3f}", 1),
@@ -169,11 +169,11 @@ Scores = dict[str, tuple[float, float]]
 def print_table(rows: Sequence[tuple[str, str, list[Scores]]]) -> None:
     """Print models, their epsilons and scores, in aligned columns."""
     known = {name for _, _, found in rows for one in found for name in one}
-    names = [name for name in _FORMATS if name in known]
+    names = [name for name in _MODEL_FORMATS if name in known]
     cells = [("model", "epsilon", *names)]
     for label, epsilon, found in rows:
         values = {name: [s[name] for s in found if name in s] for name in names}
-        shown = (_cell(_FORMATS[name], values[name]) for name in names)
+        shown = (_cell(_MODEL_FORMATS[name], values[name]) for name in names)
         cells.append((label, epsilon, *shown))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, tuple("-" * width for width in widths))

@@ -117,11 +117,11 @@ def predict(arguments: argparse.Namespace) -> None:
     """Print or write the prediction of each row."""
     path = arguments.output
     check_writable(path, "-o")
-    model = _load(arguments.saved)
-    declared, table = _opened(arguments)
+    model = _loaded(arguments.saved)
+    declared, table = _schema_and_table(arguments)
     with reading():
         table.check_has(arguments.keep)
-        rows = _read(declared, table, model)[model.feature_names_in_]
+        rows = _converted(declared, table, model)[model.feature_names_in_]
         kept = table.columns(arguments.keep)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows.")
@@ -150,12 +150,12 @@ def predict(arguments: argparse.Namespace) -> None:
 
 def score(arguments: argparse.Namespace) -> None:
     """Print the scores of a model on rows whose target is known."""
-    model = _load(arguments.saved)
-    declared, table = _opened(arguments)
+    model = _loaded(arguments.saved)
+    declared, table = _schema_and_table(arguments)
     with reading():
         target = declared.outcome(model.privacy_.target_name)
         table.check_has([*declared.features, target])
-        frame = _read(declared, table, model)
+        frame = _converted(declared, table, model)
         unread = declared.unread(table)
     y, rows = frame[target], frame[model.feature_names_in_]
     regression = is_regressor(model)
@@ -201,7 +201,7 @@ def report(arguments: argparse.Namespace) -> None:
                 # A ledger without a limit has no delta of its own.
                 found = [report_of(one, delta=one.delta or 1e-5) for one in ledgers]
             elif path.suffix in (".skops", ".joblib"):
-                model = _load(arguments.file)
+                model = _loaded(arguments.file)
                 found = [report_of(model)]
                 if (own := found[0].sha256) is not None and own != digest_of(model):
                     raise CommandError(
@@ -233,14 +233,14 @@ def ledger(arguments: argparse.Namespace) -> None:
         say("\n\n".join(map(str, found)))
 
 
-def _opened(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
+def _schema_and_table(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
     stage("reading the table")
     with reading():
         declared = TableSchema.load(arguments.schema)
         return declared, OpenTable.of(arguments.file, declared)
 
 
-def _read(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
+def _converted(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
     """Return the table, converted by its schema; refuse a schema of another model."""
     names = list(map(str, model.feature_names_in_))
     if sorted(names) != sorted(declared.features):
@@ -251,7 +251,7 @@ def _read(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
     return declared.read(table)
 
 
-def _load(path: str) -> Any:
+def _loaded(path: str) -> Any:
     stage("loading the model")
     if Path(path).suffix not in (".skops", ".joblib"):
         raise CommandError(f"the model {path!r} must end in .skops or .joblib.")

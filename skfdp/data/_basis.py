@@ -130,9 +130,9 @@ class SplineBlock(Block):
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
         x = np.clip(np.where(missing, knots[0], x), knots[0], knots[-1])
-        left = _before(knots, x)
+        left = _knot_before(knots, x)
         places = np.stack([left, (left + 1) % len(self.knots)], axis=1)
-        share = np.rint(_share(x, knots[left], knots[left + 1]) * _GRID) / _GRID
+        share = np.rint(_to_unit(x, knots[left], knots[left + 1]) * _GRID) / _GRID
         return self._replaced(places, np.stack([1 - share, share], axis=1), missing)
 
 
@@ -148,7 +148,7 @@ class LinearBlock(Block):
         low, high = self.knots
         x = np.clip(np.where(missing, low, x), low, high)
         places = np.zeros((len(x), 1), dtype=np.intp)
-        return self._replaced(places, _share(x, low, high)[:, None], missing)
+        return self._replaced(places, _to_unit(x, low, high)[:, None], missing)
 
 
 class CategoriesBlock(Block):
@@ -177,7 +177,7 @@ def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def _before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _knot_before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the last knot that is not above x, but not the last of all.
 
     Knots at equal distances are found without a search, which takes ten times as long.
@@ -193,7 +193,7 @@ def _before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.minimum(guess, most)
 
 
-def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
+def _to_unit(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
     """Scale x from [low, high] to [0, 1]; return 1 where low equals high."""
     with np.errstate(over="ignore"):  # high - low may overflow
         unit = np.where(np.isinf(np.subtract(high, low)), 0.25, 1.0)
@@ -204,7 +204,7 @@ def _share(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
     return np.clip(share, 0.0, 1.0)
 
 
-#: Share of the target's variance that curves and categories are expected to explain.
+#: Share of the target's variance that a model is expected to explain.
 EXPLAINED = 0.5
 #: Prior variance of the level "missing", relative to that of the linear direction (see
 #: `directions`).
@@ -328,7 +328,7 @@ def squared_lengths(
     return squares / squares.max()
 
 
-def lengths(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
+def lengths_of_shapes(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return lengths with which the smooth terms of every row have norm at most 1.
 
     `shapes` are orthonormal directions, and `squares` their squared lengths up to a
@@ -365,7 +365,7 @@ class _Curve:
         squares = squares_of(variance / variance.sum())
         kept = np.flatnonzero(squares[:-1])
         self.shapes = np.ascontiguousarray(shapes[:, kept])
-        self.factor = lengths(shapes, squares[:-1])[kept]
+        self.factor = lengths_of_shapes(shapes, squares[:-1])[kept]
         missing = self.plain == block.missing
         self.smooth = self.plain[~missing]
         self.plain = self.plain[missing & (squares[-1] > 0)]
@@ -483,19 +483,21 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
     # Rounding may overflow near the largest float, or underflow near 0.
     with np.errstate(over="ignore", under="ignore"):
         if spacing == "even":
-            knots = _steps(low, high, n_knots)
+            knots = _evenly(low, high, n_knots)
         elif low == 0:
             first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
             first = max(first, np.nextafter(0.0, 1.0))  # 0 if `high` is tiny
-            knots = np.r_[0.0, np.exp(_steps(np.log(first), np.log(high), n_knots - 1))]
+            knots = np.r_[
+                0.0, np.exp(_evenly(np.log(first), np.log(high), n_knots - 1))
+            ]
         else:
-            knots = np.exp(_steps(np.log(low), np.log(high), n_knots))
+            knots = np.exp(_evenly(np.log(low), np.log(high), n_knots))
     knots = np.maximum.accumulate(np.clip(knots, low, high))
     knots[0], knots[-1] = low, high
     return knots
 
 
-def _steps(low: float, high: float, n_knots: int) -> np.ndarray:
+def _evenly(low: float, high: float, n_knots: int) -> np.ndarray:
     share = np.arange(n_knots) / max(1, n_knots - 1)
     # Not low + share * (high - low): the difference may overflow.
     return low * (1 - share) + high * share

@@ -26,12 +26,12 @@ from skfdp.data.grid import SAFE_STD_OF_PRODUCTS, Integers
 from skfdp.privacy.checks import computed
 
 #: The weight 1 of a level, as an integer.
-WHOLE = 2**9
+ONE = 2**9
 #: Value of the integer 1 in an entry of a row, before the row is scaled.
 CODE_UNIT = 2.0**-20
 # The shift is clipped entry by entry, so that its norm is at most this number. Squared
 # norms of rows then fit into int64.
-_FURTHEST = 2.0**31
+_MOST_SHIFT = 2.0**31
 # Categories are joined to a single one with at most this many levels, which saves
 # look-ups. Its levels are the sums of the levels of the joined categories.
 _MOST_JOINED = 256
@@ -45,7 +45,7 @@ class CodedGridRows(Integers):
     """Quantised rows that are kept as codes: ``x * unit``; see the module for x."""
 
     #: For each row the positions of the levels of its categories, then the positions of
-    #: the lower levels of its numbers, then the weights a, at most `WHOLE`, of their
+    #: the lower levels of its numbers, then the weights a, at most `ONE`, of their
     #: upper levels. uint16 or uint32, shape (n_rows, n_categories + 2 * n_numbers).
     codes: np.ndarray
     n_categories: int
@@ -86,20 +86,20 @@ class CodedGridRows(Integers):
         position of the level of each row of the table. Each of `numbers` has also the
         weights of the levels after these positions, float64 in [0, 1].
         """
-        categories = list(_joined(categories))
+        categories = list(_joined_levels(categories))
         parts = [csr_array(levels) / CODE_UNIT for levels, _ in categories]
-        parts += [csr_array(levels) / (CODE_UNIT * WHOLE) for levels, *_ in numbers]
+        parts += [csr_array(levels) / (CODE_UNIT * ONE) for levels, *_ in numbers]
         # The last level has no successor. Its weight is 0, but it is read.
         levels = vstack([*parts, csr_array((1, n_columns))], format="csr")
         levels.data = np.rint(levels.data)
         starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         n_terms = len(parts)
-        dtype = np.min_scalar_type(max(WHOLE, levels.shape[0]))
+        dtype = np.min_scalar_type(max(ONE, levels.shape[0]))
         codes = np.empty((n_rows, n_terms + len(numbers)), dtype)
         for j, (_, places, *_) in enumerate((*categories, *numbers)):
             np.add(places, starts[j], out=codes[:, j], casting="unsafe")
         for j, (_, _, weights) in enumerate(numbers):
-            codes[:, n_terms + j] = np.rint(weights * WHOLE)
+            codes[:, n_terms + j] = np.rint(weights * ONE)
         shift = np.zeros(n_columns, dtype=np.int64)
         return cls(codes, len(categories), levels.astype(np.int64), shift)
 
@@ -114,7 +114,7 @@ class CodedGridRows(Integers):
         constant = [] if bias is None else [-round(bias / (unit * after))]
         # NaN would become the integer -2**63, and sums would wrap around.
         shift = np.nan_to_num(np.rint(np.append(mean / unit, constant)))
-        most = _FURTHEST // max(1.0, len(shift) ** 0.5)
+        most = _MOST_SHIFT // max(1.0, len(shift) ** 0.5)
         shift = np.clip(shift, -most, most).astype(np.int64)
         levels = self.levels.copy()
         levels.resize((levels.shape[0], len(shift)))
@@ -144,8 +144,8 @@ class CodedGridRows(Integers):
         # polynomial of a, whose coefficients depend on the place.
         both = np.append(levels[:-1].multiply(levels[1:]).sum(axis=1), 0)
         after, crossed_after = np.append(own[1:], 0), np.append(crossed[1:], 0)
-        least = WHOLE * (WHOLE * own - crossed)
-        slope = 2 * WHOLE * (both - own) + crossed - crossed_after
+        least = ONE * (ONE * own - crossed)
+        slope = 2 * ONE * (both - own) + crossed - crossed_after
         bend = own - 2 * both + after
         for j in range(self.n_categories, self.n_categories + n_numbers):
             place = self.codes[:, j].astype(np.intp)  # once for three look-ups
@@ -198,7 +198,7 @@ class CodedGridRows(Integers):
         return self.levels.T.tocsr()
 
 
-def _joined(
+def _joined_levels(
     categories: Iterable[tuple[np.ndarray, np.ndarray]],
 ) -> Iterator[tuple[csr_array, np.ndarray]]:
     """Yield the categories; adjacent ones with few levels are joined."""

@@ -168,7 +168,7 @@ class Column:
         found, gone = self.points(raw, schema), self.gone(schema)
         lost = np.isnan(found)
         if lost.any():
-            lost[lost] = _places(gone, exact(raw)[lost]) == UNDECLARED
+            lost[lost] = _places_of(gone, exact(raw)[lost]) == UNDECLARED
         if gone:
             also = np.isin(found, self.points(objects(gone), schema))
             found[also] = NOWHEN if found.dtype.kind == "M" else np.nan
@@ -475,8 +475,8 @@ class Category(Column, type="string"):
         if known.dtype.kind in "iu":
             known, at = np.unique(known, return_inverse=True)
         cells = objects(known)
-        absent, cells = _places(self.gone(schema), cells) >= 0, self._meant(cells)
-        places = np.where(absent, MISSING_CELL, _places(self.values, cells))
+        absent, cells = _places_of(self.gone(schema), cells) >= 0, self._meant(cells)
+        places = np.where(absent, MISSING_CELL, _places_of(self.values, cells))
         lost = places == UNDECLARED
         if is_outcome:
             labels = objects([*self.values, None])[np.maximum(places, UNDECLARED)]
@@ -570,7 +570,7 @@ class Boolean(Category, type="boolean"):
 
     def _meant(self, cells: np.ndarray) -> np.ndarray:
         false, true = self.false or (False,), self.true or (True,)
-        places = _places([*false, *true], cells)
+        places = _places_of([*false, *true], cells)
         return objects(
             cell
             if place < 0 or isinstance(cell, (bool, np.bool_))
@@ -598,7 +598,7 @@ class Ignore(Column, type="ignore"):
     ) -> tuple[Any, np.ndarray]:
         # The group column: names of persons without spaces around them.
         known, at = distinct(raw) or (exact(raw), slice(None))
-        cells, lost = objects(known), _places(self.gone(schema), known) != UNDECLARED
+        cells, lost = objects(known), _places_of(self.gone(schema), known) != UNDECLARED
         cells = objects(c.strip() if isinstance(c, str) else c for c in cells)
         cells[lost] = None
         return cells[at], lost[at]
@@ -637,7 +637,7 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _places(levels: Sequence, cells: np.ndarray) -> np.ndarray:
+def _places_of(levels: Sequence, cells: np.ndarray) -> np.ndarray:
     return spelling_of(levels, "missing").places(cells)
 
 

@@ -86,7 +86,7 @@ SAFE_STD_OF_PRODUCTS = 2.0**38
 #: The grid unit: entries of quantised rows are multiples of it. Larger entries than
 #: 2 - 2**-14 are clipped.
 GRID = 2.0**-14
-_LARGEST = 2**15 - 1
+_LIMIT = 2**15 - 1
 # Bytes of a cache line, and of a vector that the kernels read.
 _LINE, _VECTOR = 64, 32
 
@@ -94,7 +94,7 @@ _LINE, _VECTOR = 64, 32
 def on_grid(value: float | np.ndarray, truncates: bool = False) -> float | np.ndarray:
     """Round a value to the grid, or truncate it toward zero."""
     whole = (np.trunc if truncates else np.rint)(value / GRID)
-    return np.clip(whole, -_LARGEST, _LARGEST) * GRID
+    return np.clip(whole, -_LIMIT, _LIMIT) * GRID
 
 
 def sum_unit(
@@ -327,12 +327,12 @@ class GridRows(Integers):
             centre = np.zeros(n_features)
         # NaN would become the integer -2**63, and sums would wrap around.
         centre = np.nan_to_num(np.rint(centre / GRID))
-        centre = np.clip(centre, -_LARGEST, _LARGEST)
+        centre = np.clip(centre, -_LIMIT, _LIMIT)
         # Limits of entries, so that an entry minus the centre fits int16. Zero is
         # within the limits.
-        low = np.maximum(-_LARGEST, centre - _LARGEST)
-        high = np.minimum(_LARGEST, centre + _LARGEST)
-        least, most = low.max(initial=-_LARGEST), high.min(initial=_LARGEST)
+        low = np.maximum(-_LIMIT, centre - _LIMIT)
+        high = np.minimum(_LIMIT, centre + _LIMIT)
+        least, most = low.max(initial=-_LIMIT), high.min(initial=_LIMIT)
         constant = [] if bias is None else [round(bias / (GRID * scale))]
         if issparse(X):
             shift = np.append(centre, np.negative(constant)).astype(np.int64)
@@ -345,10 +345,10 @@ class GridRows(Integers):
             file = RowFile(shape[1])
         else:
             if room is True:
-                room = _joined(n_rows, n_features + 1, math.ceil((n_features + 1) / 8))
+                room = _room(n_rows, n_features + 1, math.ceil((n_features + 1) / 8))
             narrow = room is not False and room.shape[1] < shape[1] + 8
             if room is False or (narrow and target is not None):
-                room = np.empty(shape, np.int16) if target is None else _joined(*shape)
+                room = np.empty(shape, np.int16) if target is None else _room(*shape)
             values = room[:, : shape[1]]
             if room.shape[1] >= shape[1] + 8:
                 joined, squared_norms = room, room.view(np.float64)[:, -1]
@@ -382,7 +382,7 @@ class GridRows(Integers):
         return cls(values, squared_norms, scale, reader, joined, room)
 
 
-def _joined(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:
+def _room(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:
     """Return zeros for `joined` of `GridRows`, with at least 8 columns after the rows.
 
     Rows start at the beginning or in the middle of a cache line. A row of half a line

@@ -404,7 +404,7 @@ _MOST_APART_OF_CODES = 8.0
 # entries up to 8, for rows with a usual norm of 1.
 _REACH_OF_MOVED = 4.0
 # Entries are clipped to this size, so that the difference of two entries is finite.
-_FURTHEST = 1e150
+_MOST_ENTRY = 1e150
 # Largest curvature of a penalty; it keeps a weight at zero without overflow.
 _STEEPEST = 1e60
 
@@ -483,7 +483,7 @@ class Coordinates:
             if not cut:
                 return rows
             rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
-            rows = np.clip(rows, -_FURTHEST, _FURTHEST)
+            rows = np.clip(rows, -_MOST_ENTRY, _MOST_ENTRY)
             return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
 
         return GridRows.build(

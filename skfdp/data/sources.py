@@ -390,8 +390,8 @@ def chosen_rows(X: Any, rows: np.ndarray) -> Any:
 
 
 # Number of entries of an Arrow table or data set that are in memory at once.
-_ENTRIES = 2**21
-_UNREADABLE = (
+_ENTRIES_AT_ONCE = 2**21
+_UNREADABLE_FILE = (
     "{given} is not a table that can be read in blocks: pass a two-dimensional NumPy "
     "array, such as a memory map, a pyarrow Table or data set, or the path of a .npy, "
     ".parquet or .arrow file, or of a folder of .parquet or .arrow files."
@@ -463,7 +463,7 @@ def open_table(table: Any) -> LargeTable:
     if isinstance(table, np.ndarray) and table.ndim == 2:
         table = unmasked(table)
         return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
-    raise ValueError(_UNREADABLE.format(given=type(table).__name__))
+    raise ValueError(_UNREADABLE_FILE.format(given=type(table).__name__))
 
 
 def large_table(X: Any) -> LargeTable | None:
@@ -494,7 +494,7 @@ def _opened(path: Path) -> LargeTable:
             kind, source = _files_of_folder(path)
         read = functools.partial(dataset.dataset, format=kind)
     else:
-        raise ValueError(_UNREADABLE.format(given=given))
+        raise ValueError(_UNREADABLE_FILE.format(given=given))
     if not path.exists():
         raise FileNotFoundError(f"{given} does not exist: check the path.")
     message = _NOT_OPENED.format(path=given, kind=kind)
@@ -546,7 +546,7 @@ def _files_of_folder(path: Path) -> tuple[str, list[str]]:
 def _arrow(table: Any) -> LargeTable:
     """Return a `LargeTable` that reads a pyarrow Table or data set."""
     if not (hasattr(table, "num_rows") or hasattr(table, "get_fragments")):
-        raise ValueError(_UNREADABLE.format(given=type(table).__name__))
+        raise ValueError(_UNREADABLE_FILE.format(given=type(table).__name__))
     names = table.schema.names
     if len(set(names)) < len(names):
         raise ValueError("this table has two columns with one name: rename one column.")
@@ -671,7 +671,7 @@ class ArrowSource:
             yield from piece.to_batches(
                 schema=pyarrow.schema(types),
                 columns=self.names,
-                batch_size=max(1, _ENTRIES // max(1, len(self.names))),
+                batch_size=max(1, _ENTRIES_AT_ONCE // max(1, len(self.names))),
                 batch_readahead=0,
                 fragment_readahead=0,
                 use_threads=False,

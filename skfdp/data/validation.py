@@ -26,7 +26,7 @@ from skfdp.privacy.events import PrivacyBudgetError
 SMALLEST, LARGEST = 1e-30, 1e30
 # Largest absolute value of a bound. It exceeds `LARGEST`, because bounds are only
 # subtracted and divided.
-_FURTHEST = 1e100
+_BEYOND = 1e100
 # Smallest width of an interval, relative to the absolute value of its larger bound.
 # Such an interval contains about 4,000 floats.
 _NARROWEST = 1e-12
@@ -95,12 +95,12 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
     largest = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(all="ignore"):  # the width may overflow
         width = high - low
-        usable = (largest <= _FURTHEST) & (width >= 1 / _FURTHEST)
+        usable = (largest <= _BEYOND) & (width >= 1 / _BEYOND)
         usable &= width >= _NARROWEST * largest
     if not usable.all():
         raise ValueError(
             f"{name}={value!r} is too wide or too narrow for float64: bounds must be "
-            f"between -{_FURTHEST:g} and {_FURTHEST:g}, and not nearly equal; choose "
+            f"between -{_BEYOND:g} and {_BEYOND:g}, and not nearly equal; choose "
             "another unit or origin."
         )
 

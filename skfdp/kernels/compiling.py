@@ -22,6 +22,8 @@ if config.DISABLE_JIT:
         "unset it, and start Python again."
     )
 
+#: fastmath flags for sums of integers, which are exact in any order.
+REORDER = {"reassoc", "contract", "nsz", "arcp"}
 _FOLDER = Path(__file__).parent
 #: Every source file of compiled code: the files of this folder and of its subfolders.
 FILES = tuple(

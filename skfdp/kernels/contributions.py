@@ -130,7 +130,7 @@ def leaf_address(kind: int, target: np.dtype) -> int:
     return address(_LEAVES[kind], _ARGUMENTS[target])
 
 
-class Column(NamedTuple):
+class PerRow(NamedTuple):
     """One number for each row: ``memory[step * row + first]`` for row number `row`."""
 
     memory: np.ndarray
@@ -143,14 +143,14 @@ class Task(NamedTuple):
 
     kind: int  # index of the loss's leaf, the function of residuals; see `place`
     parameter: float  # the parameter of the loss
-    target: Column  # int16 or float64; empty if the residual needs no target
+    target: PerRow  # int16 or float64; empty if the residual needs no target
     class_weight: np.ndarray  # float64 (n_classes,), or (0,) for no weights
     offset: np.ndarray  # added to the margins: float64 (n, K), or (0, 0) for nothing
     orthant: bool  # set residuals to 0 if the target fixes the opposite sign
     share: np.ndarray = np.empty(0)  # public weights of rows (n,), or (0,) for none
 
 
-_NONE = Column(np.empty(0), 1, 0)
+_NONE = PerRow(np.empty(0), 1, 0)
 
 
 class Clip(NamedTuple):
@@ -161,11 +161,11 @@ class Clip(NamedTuple):
     computed where they are used.
     """
 
-    squared_norms: Column
+    squared_norms: PerRow
     clip_norm: float
     unit: float
     largest: float
-    limits: Column = _NONE
+    limits: PerRow = _NONE
 
 
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
@@ -175,13 +175,13 @@ def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> Non
 
 @part
 def entry(column, row):
-    """Return the number that a `Column` holds for a row."""
+    """Return the number that a `PerRow` holds for a row."""
     return column.memory[column.step * row + column.first]
 
 
 @part
 def entries(column, rows, out):
-    """Write the numbers that a `Column` holds for some rows to `out`.
+    """Write the numbers that a `PerRow` holds for some rows to `out`.
 
     If the rows and their numbers are consecutive, they are copied in one fast loop.
     """
@@ -385,10 +385,10 @@ def flat(task: Task, clip: Clip, n_outputs: int) -> tuple:
 def named(given):
     """Return the address of the leaf, the task and the clip of a `flat` tuple."""
     leaf, kind, parameter, memory, step, first, class_weight, offset = given[1:9]
-    target = Column(memory, step, first)
+    target = PerRow(memory, step, first)
     task = Task(kind, parameter, target, class_weight, offset, given[9], given[10])
     memory, step, first, clip_norm, unit, largest = given[11:17]
-    norms, limits = Column(memory, step, first), Column(given[17], given[18], given[19])
+    norms, limits = PerRow(memory, step, first), PerRow(given[17], given[18], given[19])
     return leaf, task, Clip(norms, clip_norm, unit, largest, limits)
 
 

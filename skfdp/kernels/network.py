@@ -12,15 +12,13 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import REORDER, kernel
 
 # Below this share of non-zero entries, skipping zeros is faster than BLAS.
 _SPARSE = 0.2
-# fastmath flags for sums of integers, which are exact in any order.
-_REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
 
-def _sparse(a: np.ndarray) -> bool:
+def _is_sparse(a: np.ndarray) -> bool:
     """Guess from the first rows whether a is sparse; this only affects the time."""
     head = a[:64]
     return np.count_nonzero(head) < _SPARSE * head.size
@@ -63,7 +61,7 @@ def turned(n_columns, starts, columns, entries):
     return column_starts, rows, values
 
 
-@kernel(fastmath=_REORDER)
+@kernel(fastmath=REORDER)
 def add_combinations(starts, indices, entries, vectors, out):
     """Add a linear combination of vectors to each row of out, four terms at a time.
 
@@ -138,7 +136,7 @@ def masked(z, column_scale, inputs, bits):
     return out, scale
 
 
-@kernel(fastmath=_REORDER)
+@kernel(fastmath=REORDER)
 def dots(a, b):
     """Return a[i] . b[i] for each i, in float64."""
     out = np.empty(a.shape[0])
@@ -209,7 +207,7 @@ class Operations:
 
     def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``a @ weights``, which is exact with or without skipping zeros."""
-        if not _sparse(a):
+        if not _is_sparse(a):
             return a @ weights
         out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
         add_combinations(*compressed(a), weights, out)
@@ -244,7 +242,7 @@ class Operations:
 
     def sum_of_products(self, inputs, errors) -> np.ndarray:
         """Return float64 ``inputs.T @ errors``, which is exact for integers."""
-        if not _sparse(inputs):
+        if not _is_sparse(inputs):
             return inputs.T.astype(np.float64) @ errors
         out = np.zeros((inputs.shape[1], errors.shape[1]))
         add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)

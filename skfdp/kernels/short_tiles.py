@@ -51,7 +51,7 @@ from skfdp.kernels.vectors import (
 PAIRS = 16
 # Largest size of a block of rows with its residuals, in int16 entries, so that both
 # stay in the cache between the two products.
-_BLOCK_ENTRIES = 2**16
+_CACHED = 2**16
 # Rows of a batch are far apart in memory. A row is prefetched twice: into the
 # second-level cache `_EARLY + _AHEAD` rows before its use, and into the first-level
 # cache `_AHEAD` rows before its use.
@@ -311,7 +311,7 @@ def block_memory(n_columns: int, n_outputs: int) -> tuple[np.ndarray, ...]:
 
     Its size is that of a block of rows that fits the cache with its residuals.
     """
-    rows = _BLOCK_ENTRIES // (n_columns + 4 * n_outputs)
+    rows = _CACHED // (n_columns + 4 * n_outputs)
     size = max(2 * PAIRS, rows - rows % (2 * PAIRS))
     numbers, local = np.empty(size, np.int64), np.arange(size)
     return numbers, local, *np.empty((2, size // 2), np.int64)

@@ -13,16 +13,15 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import REORDER, kernel
 from skfdp.kernels.contributions import contribute
 from skfdp.kernels.vectors import WIDTH
 
-_REORDER = {"reassoc", "contract", "nsz", "arcp"}
 #: Residuals have 29 bits and rows 15 bits, so sums of so many products are below 2**53.
 EXACT_ROWS = 512
 
 
-@kernel(fastmath=_REORDER)
+@kernel(fastmath=REORDER)
 def round_weights(theta, n_columns, out):
     """Write theta * 2**bits, rounded to integers, to out, and return bits.
 
@@ -67,7 +66,7 @@ def round_weights(theta, n_columns, out):
     return bits
 
 
-@kernel(fastmath=_REORDER)
+@kernel(fastmath=REORDER)
 def margins(X, rows, theta, out):
     """Write out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
 
@@ -111,7 +110,7 @@ def margins(X, rows, theta, out):
             k += 1
 
 
-@kernel(fastmath=_REORDER)
+@kernel(fastmath=REORDER)
 def add_outer_products(X, rows, residuals, out):
     """Add residuals.T @ X[rows] to out, four rows and five outputs at a time.
 

@@ -290,7 +290,7 @@ def opened(replay: ReplayContext) -> Iterator[None]:
 
 # Noise is drawn in blocks that fit into the cache. The block size does not change the
 # noise.
-_BLOCK_ENTRIES = 2**13  # even, because words are used in pairs
+_WORDS_AT_ONCE = 2**13  # even, because words are used in pairs
 
 
 def check_random_state(random_state: int | None) -> None:
@@ -404,10 +404,10 @@ def add_integer_gaussian(
     if not total.flags.c_contiguous:
         raise ValueError("total must be contiguous: noise is added in place.")
     flat, std = total.reshape(-1), float(std)
-    unsure = np.empty(_BLOCK_ENTRIES // 2, dtype=np.int64)
+    unsure = np.empty(_WORDS_AT_ONCE // 2, dtype=np.int64)
     left_open: list[tuple[int, int, int]] = []
-    for start in range(0, flat.size, _BLOCK_ENTRIES):
-        part = flat[start : start + _BLOCK_ENTRIES]
+    for start in range(0, flat.size, _WORDS_AT_ONCE):
+        part = flat[start : start + _WORDS_AT_ONCE]
         words = random_words(generator, part.size + part.size % 2)
         n_unsure = add_rounded_normals(part, std, words, unsure)
         for pair in unsure[:n_unsure].tolist():

@@ -22,7 +22,7 @@ from skfdp.mechanisms.noise import (
     generator_of,
     random_words,
 )
-from skfdp.privacy.events import Event, PrivacyBudgetError
+from skfdp.privacy.events import ROUNDING, Event, PrivacyBudgetError
 from skfdp.queries import Query
 from skfdp.queries.weighted import weighted
 
@@ -148,9 +148,6 @@ def uniform_batch(
     return np.sort(generator.choice(n_rows, size=size, replace=False))
 
 
-# A query may exceed the charged bounds by this relative amount: bounds are products of
-# float64 factors, which are rounded. `skfdp.privacy.events` has the same limit.
-_ROUNDING = 1e-9
 # Name of the sampling streams. It must not change: it enters the keys of seeded fits.
 _SAMPLING = "coins"
 
@@ -337,7 +334,7 @@ class Mechanism:
             ("sensitivity", moved, event.sensitivity),
         ):
             # With NaN the comparison is false, so that NaN is refused.
-            if not 0 < asked <= charged * (1 + _ROUNDING):
+            if not 0 < asked <= charged * (1 + ROUNDING):
                 raise PrivacyBudgetError(
                     f"{name}={asked!r} of a query for label={label!r} must be positive "
                     f"and at most {charged!r}, which was charged: charge the bounds of "

@@ -288,7 +288,7 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
 def _compose(
     events: tuple[Event, ...], accountant: str, spread: float | None = None
 ) -> Any:
-    """Return the privacy curve of a composition; for `spread` see `pld.compose`."""
+    """Return the privacy curve of a composition; for `spread` see `pld.compose_pld`."""
     if len({event.protects for event in events}) > 1:
         raise ValueError(
             "Events with different relations, privacy units or public sets do not "
@@ -317,7 +317,7 @@ def _compose(
         for std, count in event.grouped_stds
     ]
     with tails():
-        return PLDCurve(*pld.compose(steps, math.sqrt(full_batch), spread, pure))
+        return PLDCurve(*pld.compose_pld(steps, math.sqrt(full_batch), spread, pure))
 
 
 # The guarantee of several events together: their relation, privacy unit and public set.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 #: Largest count, such as a number of steps. Squares and sums of counts stay finite.
-MOST = 2**53
+MOST_INTEGER = 2**53
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
@@ -114,7 +114,7 @@ def count(name: str, value: Any, least: int = 1) -> int:
     """Return the value as an int of at least `least`, or raise ValueError."""
     whole = isinstance(value, numbers.Integral)
     whole = whole and not isinstance(value, bool | np.timedelta64)
-    if not whole or not least <= int(value) <= MOST:
+    if not whole or not least <= int(value) <= MOST_INTEGER:
         raise ValueError(
             f"{name}={shown(value)} must be an int of at least {least}, and at most "
             "2**53."
@@ -221,12 +221,12 @@ def record(kind: Any, values: Any) -> Any:
     Each value is read by the annotation of its field: a scalar, a column name or
     position, a dict of texts, a dataclass, a tuple of these, or one of these or None.
     """
-    given, kinds = fields(kind, values), _kinds(kind)
+    given, kinds = fields(kind, values), _hints(kind)
     return kind(**{name: _read(name, one, kinds[name]) for name, one in given.items()})
 
 
 # `__module__` of a public class is not the module of its annotations.
-_kinds = functools.cache(lambda k: typing.get_type_hints(k, k.__init__.__globals__))
+_hints = functools.cache(lambda k: typing.get_type_hints(k, k.__init__.__globals__))
 
 
 def texts(name: str, value: Any) -> dict[str, str]:

@@ -150,7 +150,7 @@ def dumps(values: Any, indent: int | None = None) -> str:
     if indent is not None:
         indent = min(checks.count("indent", indent, 0), 40)
     return json.dumps(
-        values, allow_nan=False, ensure_ascii=False, default=_plain, indent=indent
+        values, allow_nan=False, ensure_ascii=False, default=_as_json, indent=indent
     )
 
 
@@ -159,7 +159,7 @@ def finite(values: Mapping[str, Any]) -> dict[str, Any]:
     return {n: "inf" if value == math.inf else value for n, value in values.items()}
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     return value.to_dict() if hasattr(value, "to_dict") else dataclasses.asdict(value)

@@ -179,9 +179,9 @@ UNNAMED = ("columns", "target")
 _ZERO = functools.partial(checks.number, expected="0 for a pure release", low=0, high=0)
 _POSITIVE_STD = functools.partial(checks.positive, "an entry of noise_std")
 
-# Sensitivities are products of float64 factors. A relative difference up to this size
-# is rounding; a larger one is a contradiction.
-_ROUNDING = 1e-9
+#: Sensitivities are products of float64 factors, and epsilon is a root in float64.
+#: A relative difference up to this size is rounding; a larger one is a contradiction.
+ROUNDING = 1e-9
 # Possible sources of the label set.
 _CLASSES_SOURCES = (None, "declared", "data", "public target")
 # Largest ratio of sensitivity to noise: beyond it there is no privacy. Squares of
@@ -386,12 +386,12 @@ class Event:
         # Each field is valid by itself; now check the fields against each other.
         least = min(self.noise_std, default=1.0)
         clip, moved = self.clip_norm, self.sensitivity
-        if relation.replaces and moved > 2 * clip * (1 + _ROUNDING):
+        if relation.replaces and moved > 2 * clip * (1 + ROUNDING):
             raise ValueError(
                 f"sensitivity={moved!r} exceeds 2 * clip_norm={2 * clip!r}, the "
                 "largest possible under 'replace_one'."
             )
-        if not relation.replaces and abs(moved - clip) > _ROUNDING * clip:
+        if not relation.replaces and abs(moved - clip) > ROUNDING * clip:
             raise ValueError(
                 f"sensitivity={moved!r} must equal clip_norm={clip!r} under "
                 f"{self.neighboring_relation!r}, because the record contributes zero "
@@ -504,7 +504,7 @@ class Event:
                     f"pass neighboring_relation={name!r} here and to the accountant",
                 )
             excess = abs(self.sensitivity - 2 * self.clip_norm)
-            if replaces and excess > _ROUNDING * self.clip_norm:
+            if replaces and excess > ROUNDING * self.clip_norm:
                 refuse(
                     f"a Poisson-sampled release with sensitivity={self.sensitivity!r} "
                     f"and clip_norm={self.clip_norm!r}",

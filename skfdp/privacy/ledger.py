@@ -41,6 +41,7 @@ from skfdp.privacy.entries import (
     planned_search,
 )
 from skfdp.privacy.events import (
+    ROUNDING,
     Event,
     PrivacyBudgetError,
     PrivacyWarning,
@@ -55,7 +56,7 @@ Entries = tuple[LedgerEntry, ...]
 #: The events of a charge; an entry None is a fit without privacy.
 Events = tuple[Event | None, ...]
 #: Types that describe the events that a fit would charge.
-Plan = FitPlan | PrivacyPlan | Event | Iterable[Event]
+Chargeable = FitPlan | PrivacyPlan | Event | Iterable[Event]
 
 # The rules by which a ledger accepts events, and the public set.
 
@@ -107,7 +108,7 @@ def _disclosed(events: Sequence[Event]) -> frozenset[Disclosed]:
     return frozenset(name for event in events for name in event.disclosed)
 
 
-def planned(plan: Plan) -> Events:
+def planned(plan: Chargeable) -> Events:
     """Return the events of a plan; a plan without privacy has the single event None."""
     if isinstance(plan, FitPlan):
         return plan.events or (None,)
@@ -138,9 +139,6 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     return collections.Counter(report.events) <= collections.Counter(held)
 
 
-# Epsilon is a root found in float64. A relative excess over the limit of up to this
-# size is rounding.
-_ROUNDING = 1e-9
 # Largest number of fits in one call of what_if or remaining_fits.
 _MOST_TIMES = 10_000
 
@@ -148,12 +146,12 @@ _MOST_TIMES = 10_000
 def floored(epsilon: float) -> str:
     """Format epsilon with at most four decimals, rounded down.
 
-    A float error of up to `_ROUNDING` does not lower the last decimal.
+    A float error of up to `ROUNDING` does not lower the last decimal.
     """
-    return f"{math.floor(epsilon * (1 + _ROUNDING) * 1e4) / 1e4:g}"
+    return f"{math.floor(epsilon * (1 + ROUNDING) * 1e4) / 1e4:g}"
 
 
-def _counted(entries: Entries) -> str:
+def _fits_in(entries: Entries) -> str:
     n_charges = len({entry.charge for entry in entries})
     return f"{n_charges} charge{'s' * (n_charges != 1)}"
 
@@ -414,7 +412,7 @@ class PrivacyLedger:
         return self._receipt(*self._store.append(new_entries([None], label), check))
 
     def what_if(
-        self, plan: Plan, *, times: int = 1, delta: float | None = None
+        self, plan: Chargeable, *, times: int = 1, delta: float | None = None
     ) -> WhatIf:
         """Return the effect of charging a plan, without charging it.
 
@@ -468,7 +466,7 @@ class PrivacyLedger:
         given: Any = {"reason": reason, "epsilon": epsilon, "delta": delta}
         return WhatIf(allowed=reason is None, **given, remaining=left)
 
-    def remaining_fits(self, plan: Plan | None = None) -> float:
+    def remaining_fits(self, plan: Chargeable | None = None) -> float:
         """Return how many more fits the limit admits (infinite without a limit).
 
         Parameters
@@ -605,7 +603,7 @@ class PrivacyLedger:
         if terms.epsilon is None or terms.delta is None:
             return
         total = self._total(recorded, events, terms.delta)
-        if total > terms.epsilon * (1 + _ROUNDING):
+        if total > terms.epsilon * (1 + ROUNDING):
             left = floored(self._left(terms, recorded, (), terms.delta))
             raise PrivacyBudgetError(
                 f"budget exhausted: data set {self._dataset!r} would spend epsilon "
@@ -841,11 +839,11 @@ class PrivacyLedger:
     def __str__(self) -> str:
         terms, entries = self._store.read()
         limit = "none: this ledger counts all fits and refuses none for its cost"
-        spent = f"{_counted(entries)}; spent(delta=...) returns epsilon"
+        spent = f"{_fits_in(entries)}; spent(delta=...) returns epsilon"
         left = "unlimited"
         if terms.epsilon is not None:
             at = f" at delta {terms.delta:g}"
-            spent = f"epsilon {self.spent():.4g}{at}, {_counted(entries)}"
+            spent = f"epsilon {self.spent():.4g}{at}, {_fits_in(entries)}"
             limit = f"epsilon {terms.epsilon:g}{at}"
             left = f"epsilon {floored(self.remaining())} for one more fit"
             if entries:
@@ -867,7 +865,7 @@ class PrivacyLedger:
             state = "unreadable"
         else:
             state = (
-                f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_counted(entries)}"
+                f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_fits_in(entries)}"
                 + f", void ({INTEGER_SEED})" * any(entry.seeded for entry in entries)
             )
         return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}, {state}>"

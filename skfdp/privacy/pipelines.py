@@ -61,13 +61,13 @@ from skfdp.privacy.report import PrivacyReport, check_context
 Members = list[tuple[str, Any]]
 
 
-def _listed(obj: Any) -> Members:
+def _members(obj: Any) -> Members:
     return [(f"estimators_[{j}]", one) for j, one in enumerate(obj.estimators_)]
 
 
 def _outputs(obj: Any) -> Members:
     """Return the members, each for one target; refuse targets that share one name."""
-    found = _listed(obj)
+    found = _members(obj)
     if any(one.privacy_.target_name is not None for one in _leaves(found)):
         raise ValueError(
             f"report() cannot cover {type(obj).__name__}, because its members have "
@@ -94,7 +94,7 @@ def _voting(obj: Any) -> Members:
 _RESAMPLED = "its bootstrap repeats records, and each must appear once"
 _STACKED = "its final estimator is fitted to the target without noise"
 _TOOLS: dict[str, str | Callable[[Any], Members]] = {
-    "OneVsRestClassifier": lambda obj: (_outputs if obj.multilabel_ else _listed)(obj),
+    "OneVsRestClassifier": lambda obj: (_outputs if obj.multilabel_ else _members)(obj),
     "VotingClassifier": _voting,
     "VotingRegressor": _voting,
     "MultiOutputClassifier": _outputs,
@@ -208,8 +208,8 @@ def _before(
         other = next(inside, frozenset())
         if not other:
             continue
-        open_, closed = (_named(behind, len(mask))[i] for i in (j, hidden[other]))
-        origin = [_named(part.step, n_features)[i] for i in other]
+        open_, closed = (_input_names(behind, len(mask))[i] for i in (j, hidden[other]))
+        origin = [_input_names(part.step, n_features)[i] for i in other]
         raise PrivacyBudgetError(
             f"step {reader} treats column {open_!r} as public and {closed!r} as "
             f"private, but step {part.name} computed both from {set_text(origin)}: "
@@ -219,7 +219,7 @@ def _before(
     return tuple(j in public for j in range(n_features))
 
 
-def _named(step: Any, n_features: int) -> list[Any]:
+def _input_names(step: Any, n_features: int) -> list[Any]:
     """Return the names of the input columns of a step, or positions without names."""
     names = [spelling(str(one)) for one in getattr(step, "feature_names_in_", ())]
     distinct = names and len(set(names)) == len(names)
@@ -240,7 +240,7 @@ def _own_mask(step: Any, found: PrivacyReport | None) -> tuple[bool, ...] | None
         masks = {_own_mask(one, getattr(one, "privacy_", None)) for _, one in inner}
         return masks.pop() if len(masks) == 1 else None
     public = set(found.public_features)
-    mask = tuple(key in public for key in _named(step, n_features))
+    mask = tuple(key in public for key in _input_names(step, n_features))
     return mask if sum(mask) == len(public) else None
 
 
@@ -339,7 +339,7 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
     learnt["assumptions"].insert(0, assumed)
     if table is None:
         return learnt, None
-    names = _named(parts[0].step, len(table))
+    names = _input_names(parts[0].step, len(table))
     return learnt, tuple(itertools.compress(names, table))
 
 

@@ -42,7 +42,7 @@ _Pure = Sequence[tuple[float, int]]  # (epsilon, count)
 # composition is about 1 or less. For a larger mu a wider gap is enough.
 _FINEST_GAP = 1e-4
 # Approximate error of delta per composed step, from the Fourier transforms.
-_ROUNDING = 2e-16
+_FLOAT_ROUNDING = 2e-16
 # Noise beyond this many standard deviations counts as infinite loss. Its probability
 # is ndtr(-9) = 1e-19 a step, far below any delta.
 _TAIL_STDS = 9.0
@@ -57,7 +57,7 @@ _GAUSSIAN_POINTS = 2**22
 
 # Tails may underflow. If a bound of a tail overflows, infinity is a valid bound.
 @np.errstate(over="ignore", under="ignore")
-def compose(
+def compose_pld(
     steps: _Steps,
     full_batch_mu: float,
     spread: float | None = None,
@@ -111,7 +111,7 @@ def compose(
         total = _composed(total, [_pure(epsilon, gap).self_compose(int(count))])
     return (
         total,
-        _ROUNDING * (1 + n_steps),
+        _FLOAT_ROUNDING * (1 + n_steps),
         (
             "dp-accounting 0.6 privacy loss distributions, pessimistic "
             f"connect-the-dots, discretisation {gap:g}"

@@ -89,7 +89,7 @@ DENSE = Assumption(
     "ColumnTransformer was given a dense table; from a sparse one it learns whether "
     "many values differ from zero, unless sparse_threshold=0.",
 )
-TYPES = Assumption(
+KNOWN_TYPES = Assumption(
     "column_types_fixed",
     "The types of the columns, by which make_column_selector chooses, were fixed "
     "without looking at private values.",
@@ -174,7 +174,7 @@ def _columns(step: Any) -> Dependence | None:
         if not is_class(chosen, "make_column_selector"):
             return None  # a user's function of the table
         if chosen.dtype_include is not None or chosen.dtype_exclude is not None:
-            assumed[TYPES] = True
+            assumed[KNOWN_TYPES] = True
     if step.sparse_threshold > 0:
         if any(_is_sparse(part) for _, part in members(step)):
             return _rows(
@@ -199,7 +199,7 @@ def _is_sparse(step: Any) -> bool:
         return step.sparse is True
     if is_class(step, "HashingVectorizer", "FeatureHasher", "TfidfTransformer"):
         return True
-    return bool(getattr(step, "sparse_output", not is_class(step, *_TABLE)))
+    return bool(getattr(step, "sparse_output", not is_class(step, *_RULES)))
 
 
 # The table: from which input columns an output column is computed, and what a fit
@@ -213,7 +213,7 @@ _Rule = Dependence | Callable[[Any], Dependence | None]
 
 #: Keys are names of scikit-learn classes. A rule returns None if the data dependence is
 #: unknown, for example because the step calls a user's function.
-_TABLE: dict[str, tuple[str, _Rule]] = {
+_RULES: dict[str, tuple[str, _Rule]] = {
     "ColumnTransformer": ("parts", _columns),
     "FeatureUnion": ("parts", _nothing("all its parts get all columns")),
     "Pipeline": ("parts", _nothing("its steps follow each other")),
@@ -376,8 +376,8 @@ def dependence(step: Any) -> Dependence | None:
     """
     if is_class(step, "DeclaredEncoder", package="skfdp"):
         return _nothing("bounds, categories and knots are declared")
-    if is_class(step, *_TABLE):
-        _, rule = _TABLE[type(step).__name__]
+    if is_class(step, *_RULES):
+        _, rule = _RULES[type(step).__name__]
         found = rule if isinstance(rule, Dependence) else rule(step)
         passes_all = is_container(step) or is_class(step, "FrozenEstimator")
         if is_class(step, "FunctionTransformer"):
@@ -442,7 +442,7 @@ def _by_names(step: Any, n_features: int) -> Sources:
     vars(step).pop("feature_names_in_", None)
     names = step.get_feature_names_out(given)
     everything = frozenset(range(n_features))
-    kind, _ = _TABLE[type(step).__name__]
+    kind, _ = _RULES[type(step).__name__]
     # A user's function may return any output names.
     if kind != "named" or callable(getattr(step, "feature_name_combiner", None)):
         return (everything,) * len(names)

@@ -42,7 +42,7 @@ body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
 h1 {font-size: 1.4em} h2 {font-size: 1.15em; margin-top: 2em}"""
 # False-alarm rates at which the trade-off curve is drawn, denser near 0. With Poisson
 # batches each rate takes half a second.
-_RATES = [(j / 15) ** 2 for j in range(1, 16)]
+_FALSE_ALARMS = [(j / 15) ** 2 for j in range(1, 16)]
 
 
 def fragment(report: Report) -> str:
@@ -59,7 +59,7 @@ def document(report: Report) -> str:
     name = _escaped(title(report))
     curve = ""
     if report.guarantee and report.events:
-        curve = f"<h2>What an attacker can find out</h2>{_curve(report)}"
+        curve = f"<h2>What an attacker can find out</h2>{_svg(report)}"
     # Columns without known names share one row.
     hidden = report.private_features
     rows = [(name_text(one), "public") for one in report.public_features]
@@ -99,9 +99,9 @@ def _table(sections: Sequence[Section]) -> str:
     return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _curve(report: Report) -> str:
+def _svg(report: Report) -> str:
     """Return an SVG figure of the largest detection rate by false-alarm rate."""
-    rates = [0.0, *_RATES]
+    rates = [0.0, *_FALSE_ALARMS]
     found = [attack_power(report, max(rate, 1e-6)) for rate in rates]
     rightly = detections(report)  # the point that the statement names
 

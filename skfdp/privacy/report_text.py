@@ -32,11 +32,11 @@ _WIDTH, _INDENT = 79, 19
 # Largest number of words in a list of column names on the page.
 _NAME_WORDS = 30
 
-_PARTS = {
+_PART_OF_UNIT = {
     "record": "the private part of one record",
     "person": "the private parts of all rows of one person",
 }
-_RELATIONS = {
+_NEIGHBOURS = {
     "replace_one": (
         "Two tables are neighbours if they agree in all but {part}, which may be "
         "replaced by any other value."
@@ -83,11 +83,11 @@ _ATTACKS = {
 # Tiers of Ponomareva et al. (2023), arXiv:2303.00654: largest epsilon and name of each.
 _TIERS = ((1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak to none"))
 # What differential privacy does not guarantee.
-_PUBLIC = (
+_UNPROTECTED = (
     "Public columns are not protected at all, and neither is what can be inferred from "
     "them about the private ones."
 )
-_LIMITS = (
+_NOT_PROTECTED = (
     "Facts about the population are not protected: the model may teach that a group "
     "has a property, and a member's property may be guessed from it whether or not "
     "this member's record was used.",
@@ -158,7 +158,7 @@ _TRUSTED = (
 # Formatting of numbers, columns and targets.
 
 
-def number(value: float, digits: int = 6) -> str:
+def as_text(value: float, digits: int = 6) -> str:
     """Format a number with `digits` significant digits; infinity as "infinite"."""
     return "infinite" if math.isinf(value) else f"{value:.{digits}g}"
 
@@ -265,7 +265,7 @@ def void_text(report: Report) -> str | None:
 def epsilon_text(report: Report, digits: int = 6) -> str:
     """Return epsilon, or "void" and the reason."""
     why = void_text(report)
-    return number(report.epsilon, digits) if why is None else f"void ({why})"
+    return as_text(report.epsilon, digits) if why is None else f"void ({why})"
 
 
 def unknown_text(report: Report) -> str:
@@ -316,14 +316,14 @@ def strength_text(report: Report) -> str:
     """Describe how strong the guarantee is, in a word and in numbers."""
     epsilon, n = report.epsilon, report.n_records or 0
     judged = delta_text(report.delta, n or 1, report.unit)
-    numbers = f"epsilon {number(epsilon, 4)} at delta {report.delta:g}"
+    numbers = f"epsilon {as_text(epsilon, 4)} at delta {report.delta:g}"
     if n * report.delta >= 1:
         numbers += f", too large: publishing one of {n} at random would satisfy it"
         epsilon = math.inf
     elif epsilon <= _TIERS[-2][0]:  # a larger epsilon is in the last tier anyway
         epsilon = replacement_epsilon(report)
         if epsilon != report.epsilon:
-            numbers += f"; {number(epsilon, 4)} for replacing one value by another"
+            numbers += f"; {as_text(epsilon, 4)} for replacing one value by another"
     # Epsilon may exceed a round budget by rounding.
     tier = next(j for j, (most, _) in enumerate(_TIERS) if epsilon <= most * (1 + 1e-6))
     return (
@@ -421,24 +421,24 @@ def annex(report: Report) -> list[Section]:
     definition, limits = [], []
     if private and holds and report.events:
         factor = math.exp(min(report.epsilon, 700.0))
-        neighbours = _RELATIONS[report.neighboring_relation]
+        neighbours = _NEIGHBOURS[report.neighboring_relation]
         definition.append(
-            f"{neighbours.format(part=_PARTS[report.unit])} "
+            f"{neighbours.format(part=_PART_OF_UNIT[report.unit])} "
             f'(neighboring_relation="{report.neighboring_relation}") The probability '
             f"of any outcome is at most e^epsilon = {factor:.4g} times its probability "
             "with a neighbour, plus delta."
         )
     if private:
-        limits = [_PUBLIC, _UNITS[report.unit or "record"]]
-        limits += [PARTITION] * (report.unit == "person") + [*_LIMITS]
+        limits = [_UNPROTECTED, _UNITS[report.unit or "record"]]
+        limits += [PARTITION] * (report.unit == "person") + [*_NOT_PROTECTED]
     steps = []
     for name, step in report.steps:
-        own = f", epsilon = {number(step.epsilon)} at delta = {step.delta:g} by itself"
+        own = f", epsilon = {as_text(step.epsilon)} at delta = {step.delta:g} by itself"
         steps.append(f"{name}: {step.subject}" + own * holds)
     if steps and holds:
         steps.append("The composition is exact, at the largest of these deltas.")
     parts = [
-        ("Numbers", [*numbers(report)]),
+        ("Numbers", [*on_epsilon(report)]),
         ("Definition", definition),
         ("Columns", columns),
         ("Assumptions", _items(assumed) * private),
@@ -501,19 +501,19 @@ def _ledger(report: Report) -> Iterator[str]:
             continue
         left = "ledger.remaining() returns what one more fit may cost"
         if one.left is not None:
-            left = f"one more fit may cost epsilon {number(one.left, 4)}"
+            left = f"one more fit may cost epsilon {as_text(one.left, 4)}"
         yield (
-            f"{text}. All charges until then: epsilon {number(one.spent, 4)} of "
-            f"{number(one.limit, 4)} at delta {one.delta:g}; {left}."
+            f"{text}. All charges until then: epsilon {as_text(one.spent, 4)} of "
+            f"{as_text(one.limit, 4)} at delta {one.delta:g}; {left}."
         )
 
 
-def numbers(report: Report) -> Iterator[str]:
+def on_epsilon(report: Report) -> Iterator[str]:
     """Yield sentences on epsilon and delta."""
     holds, many = void_text(report) is None, f"{report.unit or 'record'}s"
     yield f"epsilon = {epsilon_text(report)} at delta = {report.delta:g}."
     if report.target_epsilon is not None and holds:
-        yield f"Budget: epsilon = {number(report.target_epsilon)}."
+        yield f"Budget: epsilon = {as_text(report.target_epsilon)}."
     if (n := report.n_records) is not None:
         yield f"n = {n} {many}; {delta_text(report.delta, n, report.unit)}."
     else:
@@ -523,7 +523,7 @@ def numbers(report: Report) -> Iterator[str]:
         )
     yield f"Fits counted: {report.n_fits}."
     if report.mu is not None and holds:
-        yield f"Exact Gaussian-DP parameter of the whole: mu = {number(report.mu)}."
+        yield f"Exact Gaussian-DP parameter of the whole: mu = {as_text(report.mu)}."
 
 
 def _mechanism(report: Report) -> Iterator[str]:
@@ -544,22 +544,22 @@ def _mechanism(report: Report) -> Iterator[str]:
 def event_text(event: Event) -> str:
     """Format one event on one line."""
     if event.pure_epsilon:
-        pure = f"epsilon {number(event.pure_epsilon)}, delta 0"
+        pure = f"epsilon {as_text(event.pure_epsilon)}, delta 0"
         return f"{event.label}: {event.n_steps} pure release(s), {pure}"
     # The standard deviations are sorted. The list is repeated, because unpacking into
     # `low` and `high` needs at least two items.
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2
-    noise = number(low) if low == high else f"{number(low)} to {number(high)}"
+    noise = as_text(low) if low == high else f"{as_text(low)} to {as_text(high)}"
     if event.noise_decay:
         rule = f"max(1 - t/T, 1/(2 T))**{event.noise_decay / 2:g}, T = {event.n_steps}"
-        noise += f" (in step t = 0, 1, ...: {number(low)} / {rule})"
-    sampling = f"Poisson batches of rate {number(event.sampling_rate)}"
+        noise += f" (in step t = 0, 1, ...: {as_text(low)} / {rule})"
+    sampling = f"Poisson batches of rate {as_text(event.sampling_rate)}"
     if event.mu is not None:
-        sampling = f"full batch, mu {number(event.mu)}"
+        sampling = f"full batch, mu {as_text(event.mu)}"
     return (
         f"{event.label}: {event.n_steps} Gaussian release(s), noise standard deviation "
-        f"{noise}, clip norm {number(event.clip_norm)}, sensitivity "
-        f"{number(event.sensitivity)}, {sampling}"
+        f"{noise}, clip norm {as_text(event.clip_norm)}, sensitivity "
+        f"{as_text(event.sensitivity)}, {sampling}"
     )
 
 

@@ -72,7 +72,7 @@ def huber(threshold: float) -> Loss:
     """Return the Huber loss: squared up to the threshold, linear beyond it."""
     from skfdp.kernels.losses import huber
 
-    return huber.huber(threshold)
+    return huber.with_threshold(threshold)
 
 
 # A thread costs more time than it saves, if it reads fewer entries, times the outputs.
@@ -323,18 +323,18 @@ class LinearQuery:
 
         The clip norm and the unit of the sum are divided by the unit of the rows.
         """
-        from skfdp.kernels.contributions import Clip, Column, limits_of
+        from skfdp.kernels.contributions import Clip, PerRow, limits_of
 
         rows = self.rows
         largest = _LARGEST_RESIDUAL if self._plain else _LARGEST_OF_DIFFERENCES
         norms = self.clip_norm / rows.unit, unit / rows.unit
-        clip = Clip(Column(*rows.norms_in_memory), *norms, largest)
+        clip = Clip(PerRow(*rows.norms_in_memory), *norms, largest)
         # Norms beside the rows are read with them, in random order. A table in a file
         # may have many rows.
         apart = clip.squared_norms.step == 1
         in_memory = rows.reader is None
         if self._plain and not self._joins_rows and apart and in_memory:
-            limits = Column(limits_of(clip, self.n_outputs), 1, 0)
+            limits = PerRow(limits_of(clip, self.n_outputs), 1, 0)
             clip = clip._replace(limits=limits)
         return clip
 
@@ -353,7 +353,7 @@ class LinearQuery:
 
         if work.padded is not None:
             work.padded.start(theta)
-        public_norms = contributions.Column(*self.padded.norms_in_memory)
+        public_norms = contributions.PerRow(*self.padded.norms_in_memory)
         for part in work.rows.parts(batch, start, stop):
             residual = self._residual(work.rows, part, self._task)
             if work.padded is None:
@@ -381,7 +381,7 @@ class LinearQuery:
     @functools.cached_property
     def _task(self) -> Task:
         """Parameters of the kernels that compute residuals from margins."""
-        from skfdp.kernels.contributions import Column, Task, place
+        from skfdp.kernels.contributions import PerRow, Task, place
         from skfdp.kernels.losses.loss import narrow
 
         weight = np.empty(0)
@@ -392,7 +392,7 @@ class LinearQuery:
         return Task(
             kind=place(self.loss.leaf),
             parameter=self.loss.parameter,
-            target=Column(*self.rows.target_in_memory(narrow(self.target))),
+            target=PerRow(*self.rows.target_in_memory(narrow(self.target))),
             class_weight=weight,
             offset=np.ascontiguousarray(offset, dtype=np.float64),
             orthant=self.orthant,

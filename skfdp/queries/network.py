@@ -28,7 +28,7 @@ from skfdp.privacy.events import Relation
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
 # Rows of a block: a float64 sum over so many rows is exact.
-_BLOCK = 1024
+_CHUNK = 1024
 # Entries of a layer for the rows that are computed at once.
 _MOST_ENTRIES = 2**24
 _SUM_BITS = 53 - 10  # bits of one product, so that sums of 1024 products are exact
@@ -82,8 +82,8 @@ class Rows:
         """
         values = np.empty_like(rows.values)
         scale = np.empty(len(values))
-        for start in range(0, len(values), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for start in range(0, len(values), _CHUNK):
+            block = slice(start, start + _CHUNK)
             floats = rows.values[block].astype(np.float64)
             shift = np.frexp(np.abs(floats).max(axis=1, initial=0.0))[1] - bits
             values[block] = np.rint(np.ldexp(floats, -shift[:, None]))
@@ -169,7 +169,7 @@ class MLPQuery:
             return np.zeros(self.shape, dtype=np.int64)
         batch = np.arange(self.n_rows) if batch is None else batch
         weights = self._weights(theta)
-        if self.n_jobs == 1 or len(batch) < 2 * _BLOCK:
+        if self.n_jobs == 1 or len(batch) < 2 * _CHUNK:
             return self._partial_sum(weights, batch, unit)
         parts = np.array_split(batch, self.n_jobs)
         sums = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -230,8 +230,8 @@ class MLPQuery:
         return [rows and self._ops.place(rows.values) for rows in given]
 
     def _parts(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        room = _MOST_ENTRIES // (_BLOCK * max(self.widths))
-        size = _BLOCK * max(1, min(self._ops.n_blocks, room))
+        room = _MOST_ENTRIES // (_CHUNK * max(self.widths))
+        size = _CHUNK * max(1, min(self._ops.n_blocks, room))
         for start in range(0, len(batch), size):
             yield batch[start : start + size]
 
@@ -239,11 +239,13 @@ class MLPQuery:
         p = self.precision
         layers = []
         for number, matrix in enumerate(self.split(theta)):
-            forward, scale = _integers(matrix, p.mantissa - p.activation)
+            forward, scale = _rounded_rows(matrix, p.mantissa - p.activation)
             # The errors of the first layer are not propagated further.
             backward, scale_back = matrix[:, :0].T, np.empty(0)
             if number:
-                backward, scale_back = _integers(matrix[:, :-1].T, p.mantissa - p.error)
+                backward, scale_back = _rounded_rows(
+                    matrix[:, :-1].T, p.mantissa - p.error
+                )
             placed = map(self._ops.weights, (forward, backward))
             layers.append(Weights(*placed, scale, scale_back))
         return layers
@@ -266,7 +268,7 @@ class MLPQuery:
                         errors = self._ops.truncated(
                             layer.errors, multiplier, 2.0**self.precision.residual - 1
                         )
-                        block = self._ops.exact_sum(layer.inputs, errors, _BLOCK)
+                        block = self._ops.exact_sum(layer.inputs, errors, _CHUNK)
                         total += sign * block
             return np.concatenate([total.T.ravel() for total in out])
 
@@ -319,7 +321,7 @@ class MLPQuery:
         inputs, scale = self._forward(weights, part, public)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
         # The loss always gets whole blocks, with zeros after the last record.
-        margins = np.zeros((_BLOCK * math.ceil(len(z) / _BLOCK), z.shape[1]))
+        margins = np.zeros((_CHUNK * math.ceil(len(z) / _CHUNK), z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
         if public and not self.public_target:
@@ -386,7 +388,7 @@ class Layer(NamedTuple):
     squared_inputs: np.ndarray  # squared norms of the inputs, exact integers
 
 
-def _integers(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+def _rounded_rows(matrix: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """Round each row to integers whose absolute values sum to at most ``2**bits``.
 
     Return the integers and the scale of each row, a power of two. Integers times scale

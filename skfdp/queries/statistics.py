@@ -28,8 +28,8 @@ from skfdp.queries.linear import LinearQuery
 
 # Number of rows whose factors are in memory at once.
 _MANY = 2**16
-# Rows have norm at most 1 up to rounding; this factor covers the rounding.
-_SHRINK = 1 - 1e-9
+#: Rows have norm at most 1 up to rounding; this factor covers the rounding.
+SHRINK = 1 - 1e-9
 
 
 class _Sum:
@@ -119,7 +119,7 @@ class RowSum(_Sum):
         )
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        entries = InputScaler().mapped(self.X[index]) * (_SHRINK / unit)
+        entries = InputScaler().mapped(self.X[index]) * (SHRINK / unit)
         np.trunc(entries, out=entries)
         if self.nonnegative:
             np.maximum(entries, 0.0, out=entries)
@@ -181,7 +181,7 @@ class GridRowSum(_Sum):
             stop = min(start + _MANY, size)
             part = np.arange(start, stop) if batch is None else batch[start:stop]
             lengths = np.sqrt(rows.squared_norms[part]) * of_rows
-            factor = np.trunc(of_rows / unit * _SHRINK / np.maximum(lengths, 1.0))
+            factor = np.trunc(of_rows / unit * SHRINK / np.maximum(lengths, 1.0))
             total += rows.weighted_sum(part, factor)
         return total
 
@@ -235,7 +235,7 @@ class CrossSum(_Sum):
         grid = unit / GRID
         # Integers below 2**53: sums in float64 are exact in any order.
         rows = InputScaler(feature_bound=self.bound).mapped(self.rows.floats(index))
-        rows = np.trunc(rows * (_SHRINK / grid))
+        rows = np.trunc(rows * (SHRINK / grid))
         if self.nonnegative:
             rows = np.maximum(rows, 0.0)
         cross = self.regressors[index].T.astype(np.float64) @ rows

@@ -84,13 +84,13 @@ def weighted(query: Query, units: Units | None) -> Query:
 # Sums of the clipped contributions of persons, over blocks of whole persons.
 
 
-#: Bits of an entry of a contribution. Up to `MOST` entries have an exact float64 sum.
+#: Bits of an entry of a contribution. The float64 sum of `AT_ONCE` entries is exact.
 ENTRY_BITS = 36
-MOST = 2 ** (53 - ENTRY_BITS)
+AT_ONCE = 2 ** (53 - ENTRY_BITS)
 
 
 class DensePersons:
-    """Sums over the persons of `GridRows`, exact in float64 for `MOST` persons."""
+    """Sums over the persons of `GridRows`, exact in float64 for `AT_ONCE` persons."""
 
     def __init__(self, rows: GridRows, n_outputs: int):
         shape = n_outputs, rows.n_columns
@@ -108,8 +108,8 @@ class DensePersons:
         """
         from skfdp.kernels import persons  # numba loads with the first fit
 
-        for first in range(0, len(ends) - 1, MOST):
-            some, memory = ends[first : first + MOST + 1], self._memory
+        for first in range(0, len(ends) - 1, AT_ONCE):
+            some, memory = ends[first : first + AT_ONCE + 1], self._memory
             memory[1] = 0.0
             persons.add_dense(self._table, part, some, residuals, clip, *memory)
             self._total += memory[1].astype(np.int64)

@@ -59,7 +59,7 @@ class Shells:
 
 
 #: Label of the event.
-LABEL = "distances"
+DISTANCES = "distances"
 #: Default level of the quantile. Few rows are farther away than this quantile. The
 #: others have a norm of about 1 after division by the quantile.
 LEVEL = 0.9
@@ -83,11 +83,11 @@ def share(mu: float, n_records: int, level: float = LEVEL) -> float:
     return float(np.clip((1 / (mu * wanted)) ** 2, *SHARES))
 
 
-def event(
+def distance_event(
     public: PublicRecords, budget: Budget, share: float, *, n_steps: int = 1
 ) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
-    return bounds.event_of_counts(LABEL, 1, public, budget, share, n_steps)
+    return bounds.event_of_counts(DISTANCES, 1, public, budget, share, n_steps)
 
 
 def released_quantile(
@@ -106,7 +106,7 @@ def released_quantile(
     number of records is public.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
-    counts = mechanism.release(LABEL, query, stream=stream)[0]
+    counts = mechanism.release(DISTANCES, query, stream=stream)[0]
     return quantile(counts, level, float(event.noise_std[0]), n_records)
 
 
@@ -139,7 +139,7 @@ N_HISTOGRAMS = 3
 #: Name of the public random stream of the rotation.
 ROTATION = "rotation"
 # Smallest length, so that divisions by it stay finite.
-_SHORTEST = 1e-150
+_SMALLEST_RADIUS = 1e-150
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Centre:
     radius: float
 
 
-def events(
+def events_of_centre(
     public: PublicRecords,
     budget: Budget,
     share: float,
@@ -180,7 +180,7 @@ def events(
     reach = RowSum.planned().sensitivity(budget.relation)
     std = reach / (math.sqrt(share / 2) * budget.mu)
     mean = budget.event(MEAN, std, sensitivity=reach)
-    radii = event(public, budget, histogram_share, n_steps=1 + n_more)
+    radii = distance_event(public, budget, histogram_share, n_steps=1 + n_more)
     return rough, radii, mean
 
 
@@ -188,19 +188,19 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
     """Release the mean of the scaled rows, and a radius around it with most rows.
 
     The rows are dense, and every column is private. The plan contains the events that
-    `events` returns.
+    `events_of_centre` returns.
     """
     public, mapped = records.public, records.floats
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
     part = released_quantile(
         moved_rows(mapped, rough, furthest),
         LEVEL,
-        plan.event(LABEL),
+        plan.event(DISTANCES),
         "distances from the rough mean",
         public.n_records,
         mechanism,
     )
-    radius = max(part * furthest, _SHORTEST)
+    radius = max(part * furthest, _SMALLEST_RADIUS)
     query = RowSum(moved_rows(mapped, rough, radius), public.capacity)
     found = mechanism.release(MEAN, query) / public.n_records
     error = float(plan.event(MEAN).noise_std[0]) / public.n_records
@@ -238,7 +238,7 @@ def _rough_centre(
     if not (input_scaler.normalize or input_scaler.shortens):
         longest = records.public.longest_private / input_scaler.feature_bound
     furthest = min(half, longest + math.hypot(*rough))
-    return rough, max(furthest, _SHORTEST)
+    return rough, max(furthest, _SMALLEST_RADIUS)
 
 
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:

@@ -59,7 +59,7 @@ CHANCE = 0.05
 #: bounds.
 MAY_MISS = 0.05
 # A count of at most this many standard deviations of its noise may be noise alone.
-_DOUBT = 2.0
+_UNSURE = 2.0
 # If only numbers of one sign are significant, over at least this many binades, then
 # the bound nearer to zero is set to 0.
 _NEAR_ZERO = 3
@@ -79,13 +79,13 @@ class Told:
     @property
     def has_zeros(self) -> bool:
         """Whether the count of zeros exceeds the noise."""
-        return bool(self.counts[ZERO] > _DOUBT * self.std)
+        return bool(self.counts[ZERO] > _UNSURE * self.std)
 
     @property
     def n_numbers(self) -> float:
         """Estimated number of records with a finite number other than 0."""
         special = self.counts[[MISSING, INFINITE, ZERO]]
-        return self.n_records - float(special[special > _DOUBT * self.std].sum())
+        return self.n_records - float(special[special > _UNSURE * self.std].sum())
 
     def holds_nearly_all(self, inside: float, noise: float) -> bool:
         """Whether an interval clearly holds a share ``1 - MAY_MISS`` of the numbers.
@@ -93,7 +93,7 @@ class Told:
         Only finite numbers other than 0 count. `inside` is the noisy count of numbers
         in the interval, and `noise` is the standard deviation of the noise in `inside`.
         """
-        spare = MAY_MISS * self.n_numbers - _DOUBT * noise
+        spare = MAY_MISS * self.n_numbers - _UNSURE * noise
         return spare >= 0 and self.n_numbers - inside <= spare
 
 
@@ -133,9 +133,9 @@ class Window:
         """Return the window whose counts most exceed the noise of its bins.
 
         This is the window with the largest sum, over its bins, of the count minus
-        `_DOUBT` standard deviations of the noise in a count.
+        `_UNSURE` standard deviations of the noise in a count.
         """
-        gain = np.r_[0.0, np.cumsum(counts - _DOUBT * std)]
+        gain = np.r_[0.0, np.cumsum(counts - _UNSURE * std)]
         least = np.minimum.accumulate(gain)[:-1]
         stop = int(np.argmax(gain[1:] - least)) + 1
         start = int(np.argmin(gain[:stop]))
@@ -172,7 +172,7 @@ def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | N
     if len(found) == 1 and not sparse:
         ((sign, window),) = found.items()
         other = window.of(sides[-sign], told.std)
-        if other.total > _DOUBT * other.noise:
+        if other.total > _UNSURE * other.noise:
             found[-sign] = other
     if not found and not sparse:
         both = Window.best(sides[-1] + sides[1], math.sqrt(2) * told.std)
@@ -263,7 +263,7 @@ class BoundsRelease:
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the noise of both histograms, which take the whole budget."""
-        first, _ = events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
+        first, _ = bin_events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
         plan = Plan(**budget.release_once(BINS, query, first))
         check_noise(plan.events[-1], budget, public.units)
@@ -319,7 +319,9 @@ def event_of_counts(
     return event
 
 
-def events(public, budget: Budget, shares: tuple[float, float]) -> tuple[Event, ...]:
+def bin_events(
+    public, budget: Budget, shares: tuple[float, float]
+) -> tuple[Event, ...]:
     """Return the events of the binades and even bins, with shares of ``mu**2``."""
     asked = zip((BINADES, BINS), shares, strict=True)
     known = public.n_private, public, budget
@@ -395,7 +397,7 @@ BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
 # binade. A twentieth is significant even if it is spread over eight even bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
 # The assumptions on declared bounds, and their replacements for released bounds.
-_INSTEAD = {VALUES_CLIPPED: VALUES_CLIPPED_RELEASED, ORTHANT: ORTHANT_RELEASED}
+_RELEASED = {VALUES_CLIPPED: VALUES_CLIPPED_RELEASED, ORTHANT: ORTHANT_RELEASED}
 
 
 def with_public_bounds(
@@ -415,7 +417,7 @@ def with_public_bounds(
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """Replace assumptions on declared bounds by assumptions on released bounds."""
-    return (*[_INSTEAD.get(one, one) for one in found], BOUNDS_RELEASED)
+    return (*[_RELEASED.get(one, one) for one in found], BOUNDS_RELEASED)
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:
@@ -447,7 +449,7 @@ class BoundsFirst:
     method: Method
 
     def _rest(self, public: PublicRecords, budget: Budget) -> Budget:
-        return budget.after(*events(public, budget, shares(public, budget)))
+        return budget.after(*bin_events(public, budget, shares(public, budget)))
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs of the method."""

@@ -22,6 +22,7 @@ from skfdp.privacy.checks import computed
 from skfdp.queries.statistics import (
     N_BINADES,
     N_SPECIAL,
+    SHRINK,
     Binades,
     BinCounts,
     GridRowSum,
@@ -169,7 +170,7 @@ class Centring:
             share = self.mean_fraction
             if share == "auto":  # one half for the rough centre, one for the mean
                 share = 2 * parameters.mean_fraction(mu, n, public.n_private)
-            return adaptive_centring.events(
+            return adaptive_centring.events_of_centre(
                 public, budget, share, share_of_distances, int(measures)
             )
 
@@ -206,7 +207,9 @@ class Centring:
             event = budget.event(label, std, sensitivity=reach, n_steps=n_steps)
             found.append(event)
         if measures:
-            found.append(adaptive_centring.event(public, budget, share_of_distances))
+            found.append(
+                adaptive_centring.distance_event(public, budget, share_of_distances)
+            )
         return tuple(found)
 
     def public_coordinates(
@@ -283,7 +286,7 @@ class Centring:
             part = adaptive_centring.released_quantile(
                 moved_rows(records.floats, mean, furthest),
                 self._level,
-                plan.event(adaptive_centring.LABEL),
+                plan.event(adaptive_centring.DISTANCES),
                 "distances from the mean",
                 records.public.n_records,
                 mechanism,
@@ -483,7 +486,6 @@ LARGEST_PUBLIC_SHARE = 0.5
 _SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
 # Directions with a smaller relative variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-9
-_SHRINK = 1 - 1e-9
 
 
 class Regressors:
@@ -529,12 +531,12 @@ class Regressors:
     @functools.cached_property
     def grid(self) -> np.ndarray:
         """Weighted rows, of norm at most 1, truncated to int16 multiples of GRID."""
-        scaled = self.rows * (self.weights * (_SHRINK / GRID))[:, None]
+        scaled = self.rows * (self.weights * (SHRINK / GRID))[:, None]
         return np.trunc(scaled).astype(np.int16)
 
 
 @dataclasses.dataclass(frozen=True)
-class Centre:
+class Linear:
     """The linear prediction of private columns, and scales of centred columns.
 
     The prediction is ``intercept + (u - mean) @ coef`` for the scaled public columns u
@@ -547,7 +549,7 @@ class Centre:
     private_scale: float
 
 
-def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Centre:
+def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Linear:
     """Compute the prediction of the private columns from released cross moments.
 
     This is post-processing. `statistic` is the released `CrossSum`, and `noise_std` the
@@ -568,7 +570,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     slopes /= curvature[:, None]
     stds = noise_std * np.sqrt(1 + (directions.T @ shift) ** 2) / curvature
     noise = spread**2 * n_private * stds**2
-    factors = _factors(np.sum(slopes**2, axis=1), stds**2, n_private)
+    factors = _stein_factors(np.sum(slopes**2, axis=1), stds**2, n_private)
     factors[noise > _MOST_NOISE] = 0.0
     slopes = directions @ (factors[:, None] * slopes)
     mean = parameters.shrunk_mean(moments[0] / total, noise_std / total)
@@ -583,7 +585,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     # The transformed rows contain the centred u, not z. The variance of u therefore
     # determines the public scale.
     variance = regressors.variance
-    return Centre(
+    return Linear(
         intercept=intercept,
         coef=regressors.basis @ slopes,
         public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
@@ -591,7 +593,7 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> C
     )
 
 
-def _factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
+def _stein_factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
     """Return James-Stein factors, which are 0 for vectors that may be noise alone.
 
     `squares` are the squared norms of noisy vectors with `size` entries, and

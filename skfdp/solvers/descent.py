@@ -205,7 +205,7 @@ USUAL_MEAN = 0.5
 MOST_UNDECLARED = 0.05
 
 
-def event(public: PublicRecords, budget: Budget) -> Event | None:
+def count_event(public: PublicRecords, budget: Budget) -> Event | None:
     """Return the event of the class counts, or None if their noise exceeds the grid."""
     query = LabelSum.planned(public.n_classes, 1.0)
     sensitivity = query.sensitivity(budget.relation)
@@ -309,7 +309,7 @@ def check_counts(
 
 
 # Larger iterates or gradients are not used, because their products could overflow.
-_FURTHEST = 1e50
+_MOST_STEP = 1e50
 
 
 def answer_of(
@@ -324,7 +324,7 @@ def answer_of(
     `rule`, `stds` and `average` are as for `HeavyBall.noise_left`. `steps` are the
     `path` of `path_noise`; None: the steps were not recorded.
     """
-    if steps is None or np.abs(steps).max() > _FURTHEST:
+    if steps is None or np.abs(steps).max() > _MOST_STEP:
         return None
     n_outputs, n_columns = steps[0][0].shape
     axes = np.eye(n_columns)
@@ -631,7 +631,7 @@ class Descent:
         counts = None if has_model else self._counts(public, budget)
         centring = self.centring.events(public, budget, mu, mean=learns)
         if postprocessing.is_measured(self, public, has_model):
-            scale = postprocessing.event(public, budget, self.loss, mu, has_model)
+            scale = postprocessing.slope_event(public, budget, self.loss, mu, has_model)
         return tuple(filter(None, (*target, counts, *centring, scale, rate)))
 
     def _counts(self, public: PublicRecords, budget: Budget) -> Event | None:
@@ -639,7 +639,7 @@ class Descent:
         if public.has_target or self.scales is not None or self.centring.bias is None:
             return None
         measured = postprocessing.is_measured(self, public, False)
-        return event(public, budget) if measured else None
+        return count_event(public, budget) if measured else None
 
     @property
     def _is_penalised(self) -> bool:
@@ -725,7 +725,7 @@ class Descent:
         """
         start, ended, rule, query, coordinates, n_iter, steps, target_map = made
         theta, public = ended, records.public
-        event, along = plan.event(postprocessing.LABEL), np.zeros_like(theta)
+        event, along = plan.event(postprocessing.TEMPERATURE), np.zeros_like(theta)
         has_model, offset, measured = prepared.has_model, prepared.offset, 0.0
         blocks = postprocessing.target_blocks(public.mask, has_model)
         walk = self.loop.walk(plan.schedule, public.n_records, plan.learning_rate)
@@ -762,7 +762,7 @@ class Descent:
                 # mean of the target.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
-                used = [*blocks, postprocessing.Block(places, square, doubt)]
+                used = [*blocks, postprocessing.Prior(places, square, doubt)]
             # With a log link, a weight that is too large costs more than a small one.
             own = {"curvature": curvature, "learns": not target_map.log}
             return postprocessing.shrunk(theta, used, walk, clip, **own)

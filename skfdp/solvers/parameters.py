@@ -482,7 +482,7 @@ class Loop(FeatureDPSGD):
 @functools.cache
 def shown_parameters(estimator_class: type) -> frozenset[str]:
     """Return the names of the constructor's parameters, which `get_params` returns."""
-    return frozenset(_named(estimator_class.__init__)) - {"self"}
+    return frozenset(_parameters_of(estimator_class.__init__)) - {"self"}
 
 
 @functools.cache
@@ -495,11 +495,11 @@ def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
     found: dict[str, inspect.Parameter] = {}
     for one in reversed(estimator_class.__mro__):
         if "__init__" in vars(one) and one is not object:
-            found |= _named(one)
+            found |= _parameters_of(one)
     return found
 
 
-def _named(function: Callable) -> dict[str, inspect.Parameter]:
+def _parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
     """Return the parameters of a function without ``*args`` and ``**kwargs``."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     given = inspect.signature(function).parameters

@@ -34,7 +34,7 @@ from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget
 from skfdp.solvers.public_model import PublicModel, PublicRegression
 
-LABEL = "temperature"
+TEMPERATURE = "temperature"
 #: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
 #: Clip norm of the margins of the step, divided by their expected root mean square.
@@ -56,7 +56,7 @@ _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 # Factor of these deviations with more than two classes, where weights are larger. Prior
 # standard deviation of the change of the intercept.
 _OF_SEVERAL, _INTERCEPT_SPREAD = 1.5, 0.3
-# A `Block` of columns counts as at most this many columns. In a row of a wide table
+# A `Prior` of columns counts as at most this many columns. In a row of a wide table
 # most columns are zero, and the columns that are rarely zero carry most of the signal.
 MOST_USED = 300
 # Least value of `quietness`.
@@ -64,7 +64,7 @@ _QUIET = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
-class Block:
+class Prior:
     """Columns of the loop with a common prior of their weights.
 
     `square` is the mean squared norm of the part of a row in these columns. For
@@ -94,7 +94,7 @@ def logit_blocks(
     norms: tuple[float, float],
     has_model: bool,
     bias: float | None,
-) -> list[Block]:
+) -> list[Prior]:
     """Return the blocks of a classifier: private columns, public columns, intercept.
 
     `norms` are the typical norms of the public and of the private part of a row.
@@ -114,16 +114,16 @@ def logit_blocks(
             # the logit as any other.
             spread *= math.sqrt(public.n_private / public.n_features)
         norm = norm if mask.any() and not mask.all() else 1.0
-        found.append(Block(np.flatnonzero(columns), norm**2, several * spread))
+        found.append(Prior(np.flatnonzero(columns), norm**2, several * spread))
     if bias is not None:
         spread = several * _INTERCEPT_SPREAD / bias
-        found.append(Block(np.array([mask.size]), bias**2, spread))
+        found.append(Prior(np.array([mask.size]), bias**2, spread))
     return found
 
 
 def expected(
     step: np.ndarray,
-    blocks: list[Block],
+    blocks: list[Prior],
     walk: Walk,
     variance: float,
     clip_norm: float,
@@ -213,7 +213,7 @@ def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
     )
 
 
-def event(
+def slope_event(
     public: PublicRecords, budget: Budget, loss: Loss, mu: float, follows: bool
 ) -> Event:
     """Return the event of the slopes that determine the factor of the step.
@@ -228,14 +228,14 @@ def event(
     query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
     sensitivity = query.sensitivity(budget.relation)
     return budget.event(
-        LABEL,
+        TEMPERATURE,
         sensitivity / (math.sqrt(share) * budget.mu),
         clip_norm=query.clip_norm,
         sensitivity=sensitivity,
     )
 
 
-def product(one: np.ndarray, other: np.ndarray, blocks: list[Block]) -> float:
+def product(one: np.ndarray, other: np.ndarray, blocks: list[Prior]) -> float:
     """Return the expected product of the margins of two steps, summed over outputs.
 
     Columns of a block are treated as independent and equal.
@@ -353,7 +353,7 @@ def scaled(
     query: LinearQuery,
     offset: np.ndarray | None,
     public: PublicRecords,
-    blocks: list[Block],
+    blocks: list[Prior],
     walk: Walk,
     bias: float | None,
     event: Event,
@@ -394,7 +394,7 @@ def scaled(
     reach = REACH * math.sqrt(product(step, step, blocks)) or 1.0
     settings = {"start": start, "step": step, "points": POINTS, "reach": reach}
     recipe = functools.partial(TemperatureSum, n_classes=public.n_classes, **settings)
-    slopes = mechanism.release(LABEL, derived(query, recipe))
+    slopes = mechanism.release(TEMPERATURE, derived(query, recipe))
     slopes = slopes + n_fitted * REACH / reach
     known = float(event.noise_std[0]), public.n_records, reach, variance, usual
     factor, std, share = temperature(slopes, *known)
@@ -425,19 +425,19 @@ _FACTOR_SPREAD, _UNEXPLAINED = 0.7, 0.5
 _LARGEST = 99.0
 
 
-def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Block]:
+def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Prior]:
     """Return the blocks of a regression; `public` is the mask of public columns."""
     if public.all() or not public.any():
-        return [Block(np.arange(len(public)), 1.0, SHARE)]
+        return [Prior(np.arange(len(public)), 1.0, SHARE)]
     columns = np.flatnonzero(public), np.flatnonzero(~public)
     sizes = len(columns[0]), len(columns[1])
     norms = parameters.block_norms(has_public_model, columns=sizes)
     priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
     each = zip(columns, norms, priors, strict=True)
-    return [Block(own, norm**2, prior) for own, norm, prior in each]
+    return [Prior(own, norm**2, prior) for own, norm, prior in each]
 
 
-def pull(mu: float, n: float, blocks: list[Block]) -> float:
+def pull(mu: float, n: float, blocks: list[Prior]) -> float:
     """Return a factor for the first step size, below 1 if the signal is small.
 
     Without curvature, steps of size ``rate`` leave noise of about ``rate / (mu n)`` in
@@ -453,7 +453,7 @@ def pull(mu: float, n: float, blocks: list[Block]) -> float:
     return min(1.0, prior * mu * n / width)
 
 
-def quietness(blocks: list[Block]) -> float:
+def quietness(blocks: list[Prior]) -> float:
     """Return a factor for the noise that a regression may leave in its weights.
 
     The factor is 1 if the last block has at most `MOST_USED` columns. With more columns
@@ -468,7 +468,7 @@ def quietness(blocks: list[Block]) -> float:
 
 def shrunk(
     theta: np.ndarray,
-    blocks: list[Block],
+    blocks: list[Prior],
     walk: Walk,
     clip_norm: float,
     curvature: float = 1.0,
@@ -516,7 +516,7 @@ def _huber_slopes(query: LinearQuery, **settings: Any) -> TemperatureSum:
 def rescaled(
     theta: np.ndarray,
     query: LinearQuery,
-    blocks: list[Block],
+    blocks: list[Prior],
     walk: Walk,
     n_records: int,
     event: Event,
@@ -541,7 +541,7 @@ def rescaled(
     recipe = functools.partial(
         _huber_slopes, start=np.zeros_like(theta), step=theta, reach=reach
     )
-    slopes = mechanism.release(LABEL, derived(query, recipe))
+    slopes = mechanism.release(TEMPERATURE, derived(query, recipe))
     n_fitted = 0.0
     for block in blocks:
         entry = _slope(query.clip_norm) * block.square / len(block.columns)

@@ -369,7 +369,7 @@ def resolve_public_model(
         else:
             constant = units.log and not y.any()
         if constant or not public.mask.any():
-            level = _level(public, y)
+            level = _constant(public, y)
             own["linear"] = np.zeros((len(level), width)), level
             return kind(estimator=None, share=0.0, prefitted=True, **own)
         smooth = public.encoding is not None and public.encoding.smoothing is not None
@@ -402,7 +402,7 @@ def resolve_public_model(
     return kind(estimator=spec, prefitted=prefitted, **own)
 
 
-def _level(public: PublicRecords, y: np.ndarray) -> np.ndarray:
+def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray:
     """Return the margins of the class frequencies, or of the mean."""
     if public.target_map is not None:
         mean = float(np.average(y, weights=public.shares))
@@ -502,7 +502,7 @@ def _chosen(
     coef, intercept = _linear_weights(whole, public.classes, log)
     if blocks:
         whole, coef = None, smoothing.weights(coef)
-    level, best, found, steps = _level(public, target), (1.0, 0.0), margins, []
+    level, best, found, steps = _constant(public, target), (1.0, 0.0), margins, []
     if boosts and folds is not None:
         trees, steps = _trees(units), [Positions(blocks)] if blocks else []
         found = out_of_fold(trees, steps[0].transform(rows) if steps else rows)

@@ -110,7 +110,7 @@ def _rarity(
 _WITHIN = (7 / 60, -1 / 60)
 #: A metric with the ends of its interval; NaN if the release does not determine it.
 Estimate = tuple[float, float, float]
-_UNDETERMINED: Estimate = (math.nan, math.nan, math.nan)
+_NO_ESTIMATE: Estimate = (math.nan, math.nan, math.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +164,7 @@ class NoisyTable:
             n, cells, chosen = None, self.cells[among], chosen[among]
         total = float(cells.sum()) if n is None else n
         if not total > 0:
-            return _UNDETERMINED
+            return _NO_ESTIMATE
 
         def variance(a: np.ndarray) -> np.ndarray:
             # The noise of counts that are corrected to sum to n, or of a quotient.
@@ -178,7 +178,7 @@ class NoisyTable:
         """Return the mean of loss j, which the table stores divided by `bound`."""
         total, noisy_cells = self.total
         if not total > 0:
-            return _UNDETERMINED
+            return _NO_ESTIMATE
         found, square = self.losses[j] / [total, SQUARES * total]
         # The square of a noisy mean is biased by the variance of the noise.
         noise = (self.noise_std / total) ** 2
@@ -205,7 +205,7 @@ class NoisyTable:
         """
         total, noisy_cells = self.total
         if not total > 0:
-            return _UNDETERMINED
+            return _NO_ESTIMATE
         (error, square), (mean, moment) = self.losses[[j, k]] / [total, SQUARES * total]
         noise = (self.noise_std / total) ** 2
         error, variance = max(error, 0.0), moment - mean**2 + noise
@@ -217,7 +217,7 @@ class NoisyTable:
         own = noise * (SQUARES**-2 + 4 * mean**2 + noisy_cells * mean**4)
         a2 = variance**2 - z**2 * (of_variance**2 + own)
         if not (variance > 0 and a2 > 0):
-            return _UNDETERMINED
+            return _NO_ESTIMATE
         a1 = variance * error + z**2 * of_error * of_variance
         a0 = error**2 - z**2 * (of_error**2 + noise)
         root = math.sqrt(max(a1**2 - a2 * a0, 0.0))
@@ -242,7 +242,7 @@ class NoisyTable:
         """
         p, q = self.cells[negatives], self.cells[positives]
         if not (p.sum() > 0 and q.sum() > 0):
-            return _UNDETERMINED
+            return _NO_ESTIMATE
         pairs, s2 = float(p.sum() * q.sum()), self.noise_std**2
 
         def parts(a: float, kernel: np.ndarray) -> tuple[float, float, float]:
@@ -339,7 +339,7 @@ METRICS = {
 SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
 #: Largest log odds of a bin edge. Edges are evenly spaced in log odds, because scores
 #: of rare classes are near 0.
-FURTHEST = 6.0
+MOST_LOG_ODDS = 6.0
 _FEWEST, _MOST = 24, 96
 _WITHHELD = (
     "the model failed on these records; its message is withheld because it may quote "
@@ -617,7 +617,7 @@ def bin_edges(
         wanted = n_records / max(4 * noise_std**2, 1e-300)
         n_bins = 2 * math.floor(min(max(wanted, _FEWEST), _MOST) / 2)
     steps = np.arange(1, n_bins) - n_bins / 2
-    edges = {float(edge) for edge in expit(2 * FURTHEST / n_bins * steps)}
+    edges = {float(edge) for edge in expit(2 * MOST_LOG_ODDS / n_bins * steps)}
     return tuple(sorted(edges | {float(threshold)}))
 
 

@@ -73,7 +73,7 @@ def released_window(
     counts = mechanism.release(event.label, query, stream=HISTOGRAM)
     noise_std = event.noise_std[0] / public.n_records
     # For a target of counts (log link), the interval starts at the lower bound.
-    first, last = filled(counts / public.n_records, noise_std, upward=bounds.log)
+    first, last = occupied(counts / public.n_records, noise_std, upward=bounds.log)
     found = edges(bounds)
     return float(found[max(0, first - 1)]), float(found[min(len(counts), last + 1)])
 
@@ -88,7 +88,7 @@ def _in_bins(records: Records) -> RowSum:
     return RowSum(unit[bins], records.public.capacity, nonnegative=True)
 
 
-def filled(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
+def occupied(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int, int]:
     """Return (first, stop) of a run of bins outside of which there may be only noise.
 
     The run starts at the bin with the largest share, or at the first bin if `upward`.

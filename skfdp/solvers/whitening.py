@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils.extmath import randomized_svd
 
-from skfdp.data._basis import shares_of_norm
+from skfdp.data._basis import EXPLAINED, shares_of_norm
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import InputScaler, LazyRows
 
@@ -32,8 +32,6 @@ MOST_DIRECTIONS = 1024
 MOST_COLUMNS = 4096
 #: Largest number of entries of rows that are held in float64.
 MOST_DOUBLES = 2**22
-#: Share of the target's variance that `shares_of_norm` expects a model to explain.
-EXPLAINED = 0.5
 #: Factor of the sampling variance in `shares_of_norm`. Above `CHANCE_ROWS` rows this
 #: variance does not decrease further, because a linear model has an error that does not
 #: vanish for large n.

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
 from skfdp import PrivacyLedger
-from skfdp.audit.replay import differ, places
+from skfdp.audit.replay import apart, differ
 
 
 class Thing:
@@ -90,15 +90,15 @@ def test_equal_objects_are_equal_and_others_are_not(name):
 def test_places_are_paths():
     one = Thing(steps=[("a", Thing(mean_=X, scale_=1.0))], n=1)
     other = Thing(steps=[("a", Thing(mean_=X + 1, scale_=2.0))], n=1)
-    assert [*places(one, other)] == ["steps[0][1].mean_", "steps[0][1].scale_"]
+    assert [*apart(one, other)] == ["steps[0][1].mean_", "steps[0][1].scale_"]
 
 
 def test_no_key_and_no_name_of_one_alone_is_told():
     one, other = Thing(a={"secret": 1}), Thing(a={"other": 1})
-    assert [*places(one, other)] == ["a"]
-    (place,) = places(Thing(secret=1), Thing(other=1))
+    assert [*apart(one, other)] == ["a"]
+    (place,) = apart(Thing(secret=1), Thing(other=1))
     assert "secret" not in place
-    (place,) = places(Thing(a={"secret": 1}), Thing(a={"secret": 2}))
+    (place,) = apart(Thing(a={"secret": 1}), Thing(a={"secret": 2}))
     assert "secret" not in place
 
 

@@ -41,7 +41,7 @@ every_relation = pytest.mark.parametrize("event", SAMPLED.values(), ids=SAMPLED)
 def test_the_interval_covers_for_ratios_that_are_not_normal():
     """Those of sampled batches: mixtures of a record that is in, or not."""
     event = SAMPLED["replace_special"]
-    apart, variance = bounds.moments(event)
+    apart, variance = bounds.moments_of_ratio(event)
     wanted, rng, covered = apart / math.sqrt(variance), np.random.default_rng(3), []
     for _ in range(600):
         shifts = 0.0, rng.random((200, 10)) < 0.3

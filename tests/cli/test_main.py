@@ -193,7 +193,9 @@ def test_only_small_tables_limit_the_threads_of_blas(monkeypatch):
     with threadpool_limits(2, "blas"):
         few, many = (
             job.job(
-                job.Task(None, None, "y", pd.DataFrame(np.zeros((n, 16))), None), {}, ""
+                job.FitTask(None, None, "y", pd.DataFrame(np.zeros((n, 16))), None),
+                {},
+                "",
             )
             for n in (10, 2**16)
         )

@@ -250,7 +250,7 @@ def test_no_row_of_the_matrix_is_longer_than_one(
     squares = _basis.squared_lengths(variance, signal, n_records, n_blocks)
     assert squares.min() >= 0 and squares.max() == 1
     shapes = _basis.directions(n_knots, cyclic)
-    matrix = shapes * _basis.lengths(shapes, squares)
+    matrix = shapes * _basis.lengths_of_shapes(shapes, squares)
     norms = np.linalg.norm(matrix, axis=1)
     assert norms.max() <= 1 and norms.max() > 1 - 1e-9
 

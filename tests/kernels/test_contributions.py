@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skfdp.kernels import persons
 from skfdp.kernels.contributions import (
     Clip,
-    Column,
+    PerRow,
     clip_differences,
     clip_residuals,
     limits_of,
@@ -27,7 +27,7 @@ def clip_of(squared_norms, clip_norm=1.0, unit=2.0**-6, largest=LARGEST):
 
 def apart(numbers):
     """Return numbers that lie by themselves, as kernels take them."""
-    return Column(numbers, 1, 0)
+    return PerRow(numbers, 1, 0)
 
 
 def square(integers):
@@ -179,7 +179,7 @@ def make_person(seed, n_rows, n_outputs=2, n_columns=4):
 def test_sums_of_a_person_are_exact_in_float64(n_rows, seed):
     """Number of rows times the longest row times the largest integer is 2**50."""
     X, squares, residuals = make_person(seed, n_rows)
-    own, norms = residuals.copy(), Column(squares, 1, 0)
+    own, norms = residuals.copy(), PerRow(squares, 1, 0)
     unit = persons._as_integers(np.arange(n_rows), 0, n_rows, norms, own)
     np.testing.assert_array_equal(own, np.trunc(own))
     most = n_rows * math.sqrt(squares.max()) * np.abs(own).max()
@@ -220,7 +220,7 @@ def test_nobody_is_added_beyond_the_clip_norm(n_outputs, clip_norm):
     ends = np.array([0, 1, 4, 9, 30])
     X, squares, residuals = make_person(3, 30, n_outputs)
     rows = np.random.default_rng(0).permutation(30)
-    clip = Clip(Column(squares, 1, 0), clip_norm, clip_norm * 2.0**-30, 1.0)
+    clip = Clip(PerRow(squares, 1, 0), clip_norm, clip_norm * 2.0**-30, 1.0)
     memory = np.empty((n_outputs, 4))
     total, alone = np.zeros((n_outputs, 4)), []
     persons.add_dense(X, rows, ends, residuals.copy(), clip, memory, total)
@@ -243,5 +243,5 @@ def test_what_has_no_unit_adds_nothing(bad):
         residuals[1, 3] = bad
     else:
         residuals[:] = bad
-    unit = persons._as_integers(np.arange(6), 0, 6, Column(squares, 1, 0), residuals)
+    unit = persons._as_integers(np.arange(6), 0, 6, PerRow(squares, 1, 0), residuals)
     assert unit == 0.0

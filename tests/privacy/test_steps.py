@@ -168,7 +168,7 @@ def made(name, given):
 
 def rest_of_the_table():
     named = {name for name, _ in [*NOTHING, *TARGET]} | ELSEWHERE | LISTED
-    for name in sorted(set(steps._TABLE) - named):
+    for name in sorted(set(steps._RULES) - named):
         step = class_of(name)()
         known = step.get_params()
         small = {key: value for key, value in SMALL.items() if key in known}
@@ -410,7 +410,7 @@ class TestColumnTransformers:
 
     @pytest.mark.parametrize(
         ("given", "assumes"),
-        [({"pattern": "a"}, ()), ({"dtype_include": "number"}, (steps.TYPES,))],
+        [({"pattern": "a"}, ()), ({"dtype_include": "number"}, (steps.KNOWN_TYPES,))],
         ids=told,
     )
     def test_selectors(self, given, assumes):

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema, solvers
 from skfdp.audit import audit_replay
 from skfdp.data._basis import Smoothing
-from skfdp.data.codes import CODE_UNIT, WHOLE, CodedGridRows
+from skfdp.data.codes import CODE_UNIT, ONE, CodedGridRows
 from skfdp.data.encoder import CodedRows
 from skfdp.data.units import Units
 from skfdp.queries.linear import LOSSES, LinearQuery
@@ -71,7 +71,7 @@ def matrix(rows):
         for place in places[: rows.n_categories]:
             weights[i, place] += 1
         for place, part in zip(places[rows.n_categories :], upper, strict=True):
-            weights[i, place] += WHOLE - part
+            weights[i, place] += ONE - part
             if part:
                 weights[i, place + 1] += part
     return weights @ rows.levels.toarray() - rows.shift
@@ -92,7 +92,7 @@ def test_integers_are_the_encoded_rows(signal):
     found = matrix(rows) * CODE_UNIT
     # Half a unit of a level, and half a unit of the weight between two levels.
     apart = np.abs(np.diff(rows.levels.toarray()[:-1], axis=0)).max(axis=0)
-    bound = CODE_UNIT * (WHOLE / 2 + np.minimum(apart, 1 / CODE_UNIT / WHOLE) / 2)
+    bound = CODE_UNIT * (ONE / 2 + np.minimum(apart, 1 / CODE_UNIT / ONE) / 2)
     assert (np.abs(found - wanted) <= bound).all()
     of_categories = wanted[:, source.integers().levels.max(axis=0).toarray() > 2**11]
     assert set(np.unique(of_categories)) == {0.0, 1.0}
@@ -125,7 +125,7 @@ def test_factors_multiply_columns():
     factors = np.random.default_rng(4).uniform(0.2, 1, source.shape[1])
     wanted, found = matrix(source.integers()), matrix(source.integers(factors))
     # Both round the level of a knot, in units of 2**9, and there are two knots.
-    assert np.abs(found - wanted * factors).max() <= WHOLE
+    assert np.abs(found - wanted * factors).max() <= ONE
 
 
 @pytest.mark.parametrize("signal", [None, 30.0])

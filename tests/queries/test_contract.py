@@ -476,7 +476,7 @@ SABOTAGES = {
         {SUMS + "clipped": outward, SUMS + "sum_unit": lambda *a: 2.0**-3},
     ),
     **{
-        f"rows that are too long: {which}": (which, {SUMS + "_SHRINK": 1.001})
+        f"rows that are too long: {which}": (which, {SUMS + "SHRINK": 1.001})
         for which in ("rows", "rows, bounded", "cross moments, bounded")
     },
     "rows of either sign": ("rows, bounded", {SUMS + "RowSum._of_block": either_sign}),

@@ -16,7 +16,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels import persons as kernels
-from skfdp.kernels.contributions import Column
+from skfdp.kernels.contributions import PerRow
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import products
 from skfdp.queries import weighted as persons_module
@@ -157,7 +157,7 @@ def test_order_threads_and_blocks_change_nothing(kind, n_outputs, monkeypatch):
             query, rows=rows, target=query.target[order], units=units
         )
         np.testing.assert_array_equal(shuffled.exact_sum(theta, None, unit), total)
-    monkeypatch.setattr(persons_module, "MOST", 7)
+    monkeypatch.setattr(persons_module, "AT_ONCE", 7)
     monkeypatch.setattr(DenseProducts, "largest_block", 64)
     monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     again = dataclasses.replace(query)
@@ -550,7 +550,7 @@ def test_the_rounding_of_residuals_is_within_its_bound():
     squares = np.full(n + others, 32767.0**2)
     residuals = largest * units.shares[None, :n]
     step = kernels._as_integers(
-        np.arange(n), 0, n, Column(squares, 1, 0), residuals.copy()
+        np.arange(n), 0, n, PerRow(squares, 1, 0), residuals.copy()
     )
     lengths = np.sqrt(squares) * GRID
     public = SimpleNamespace(units=units, n_outputs=1)

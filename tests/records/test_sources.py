@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Read some rows at a time, and keep few in memory."""
-    monkeypatch.setattr(sources, "_ENTRIES", 64 * D)
+    monkeypatch.setattr(sources, "_ENTRIES_AT_ONCE", 64 * D)
     with sklearn.config_context(working_memory=0.001):
         yield
 

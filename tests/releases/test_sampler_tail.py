@@ -325,7 +325,7 @@ def test_the_noise_does_not_depend_on_the_blocks(size, monkeypatch):
 
     whole = drawn(20_002)
     np.testing.assert_array_equal(drawn(size), whole[:size])
-    monkeypatch.setattr(noise, "_BLOCK_ENTRIES", 64)
+    monkeypatch.setattr(noise, "_WORDS_AT_ONCE", 64)
     np.testing.assert_array_equal(drawn(size), whole[:size])
 
 
@@ -337,7 +337,7 @@ def test_second_looks_do_not_depend_on_the_blocks(monkeypatch):
         return add_integer_gaussian(total, std, Streams(3, "t").private("x"))
 
     whole = drawn(2.0**40)
-    monkeypatch.setattr(noise, "_BLOCK_ENTRIES", 64)
+    monkeypatch.setattr(noise, "_WORDS_AT_ONCE", 64)
     np.testing.assert_array_equal(drawn(2.0**40), whole)
     assert (np.abs(whole - 2.0**20 * drawn(2.0**20)) <= 2.0**19 + 1).all()
 
