@@ -670,9 +670,9 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         check_is_fitted(self)
         X = readable(X)
         if is_dask(X) and self._reader.encoder is None:
-            from skfdp.dask_tables import in_memory
+            from skfdp.dask_tables import materialised
 
-            (X,) = in_memory(X)
+            (X,) = materialised(X)
         return self._reader.transform(self, X)
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:

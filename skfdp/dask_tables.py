@@ -180,7 +180,7 @@ class Partitions:
         self._puts: list[list[tuple]] = []
         self._names = itertools.count(1)
         if client is None:
-            (rows,) = in_memory(parts)
+            (rows,) = materialised(parts)
             self._partitions = dict(enumerate(itertools.starmap(Partition, rows)))
         else:
             self._partitions = {}
@@ -419,7 +419,7 @@ def _no_rows_of(collection: Any) -> Any:
     return collection._meta
 
 
-def in_memory(*tables: Any) -> tuple[Any, ...]:
+def materialised(*tables: Any) -> tuple[Any, ...]:
     """Compute Dask collections, also those in lists; return other objects unchanged.
 
     An error of the user's graph is withheld, because it may quote a cell.

@@ -30,7 +30,7 @@ from sklearn.utils import check_array
 from skfdp.data._basis import Block
 from skfdp.data.cells import DAY, PARTS, objects
 from skfdp.data.column_types import number_form, pandas_for
-from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, number, text_of
+from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, as_number, text_of
 from skfdp.schema import TableSchema
 
 _DATE = r"\d{4}-\d\d-\d\d"
@@ -340,7 +340,7 @@ def _tables(
     undeclared = absolute([object()])[0]
     column = schema.columns[name]
     declared = [*column.cells, *column.gone(schema)]
-    numbers = {number(cell) for cell in declared} | {0.0, 1.0}
+    numbers = {as_number(cell) for cell in declared} | {0.0, 1.0}
     for kind in (np.float32, np.float16):  # as columns of these types hold them
         numbers |= {float(kind(one)) for one in numbers}
     codes = weights(sorted(filter(math.isfinite, numbers)))
@@ -349,7 +349,7 @@ def _tables(
     spelt = {"", *TAKEN_FOR_MISSING, *filter(None, map(text_of, declared))}
     spelt |= {unicodedata.normalize("NFD", text) for text in spelt}
     texts = weights(sorted(text for text in spelt if text.lower() not in words))
-    texts = {text: own - codes.get(number(text), 0.0) for text, own in texts.items()}
+    texts = {text: own - codes.get(as_number(text), 0.0) for text, own in texts.items()}
     found = []
     for kind, table, steps in (
         ("text", texts, _words([name])),

@@ -20,7 +20,7 @@ from skfdp.solvers.public_model import warn_of_public_model
 
 __all__ = ["EffectsDisplay"]
 
-_GREY, _MARGIN = "0.45", 0.12
+_GREY, _AIR = "0.45", 0.12
 
 
 def _draw_curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
@@ -32,15 +32,15 @@ def _draw_curve(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     ax.axhline(0, color=_GREY, linewidth=0.8)
     # Missing values are drawn separately, at the right.
     width, apart = x[-1] - x[0], effect.apart
-    place = x[-1] + width * _MARGIN
-    ax.axvline(x[-1] + width * (_MARGIN / 2), color=_GREY, linewidth=0.8, linestyle=":")
+    place = x[-1] + width * _AIR
+    ax.axvline(x[-1] + width * (_AIR / 2), color=_GREY, linewidth=0.8, linestyle=":")
     for k, std in enumerate(np.nan_to_num(apart.noise_std)):
         style = {"color": f"C{k}", "markersize": 4, "elinewidth": 4, "alpha": 0.5}
         ax.errorbar([place], apart.values[k], yerr=QUANTILE * std, fmt="o", **style)
     style = {"rotation": 90, "ha": "right", "fontsize": "x-small", "color": _GREY}
     text, where = f"{apart.places[0][0]}  ", ("data", "axes fraction")
     ax.annotate(text, (place, 0.02), xycoords=where, **style)
-    ax.set_xlim(x[0], x[-1] + width * (1.6 * _MARGIN))
+    ax.set_xlim(x[0], x[-1] + width * (1.6 * _AIR))
     if x.dtype.kind == "M":
         from matplotlib import dates
 

@@ -64,7 +64,7 @@ N_CELLS = 4001
 HALF = round(0.5 / TARGET_STEP)
 #: Least corrected probability of a class, times the number of classes: a sample of
 #: random labels cannot rule a class out.
-LEAST = 2e-3
+LEAST_CHANCE = 2e-3
 # The largest integer of a cell, roughly, and the number of parts into which the chances
 # of two neighbouring windows are divided.
 _TOP, _PARTS = 2**16, 2**20
@@ -515,7 +515,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         if math.isfinite(epsilon := self.privacy_.target_epsilon):
             chances = Windows(_each(epsilon, n_outputs), len(classes), 1)
             kept = (chances.high - chances.low) / WHOLE
-            least = LEAST / len(classes)
+            least = LEAST_CHANCE / len(classes)
             found = np.clip((found - chances.low / WHOLE) / kept, least, 1.0)
         return found / found.sum(axis=1, keepdims=True)
 

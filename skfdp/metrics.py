@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skfdp.addresses import public
-from skfdp.dask_tables import in_memory
+from skfdp.dask_tables import materialised
 from skfdp.data.arrays import is_dask
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.units import FULL_WEIGHT
@@ -370,7 +370,7 @@ def private_score(
     of_dask = any(map(is_dask, parts))
     scored = Scored.of(
         layout,
-        *(in_memory(*parts) if of_dask else parts),
+        *(materialised(*parts) if of_dask else parts),
         target=target,
         fitted_target=getattr(fit, "target_name", None),
         relation=relation,

@@ -689,7 +689,7 @@ class TableSchema:
 
     def to_toml(self) -> str:
         """Return the schema as TOML text, as written by `save`."""
-        lines = [_HEAD]
+        lines = [_INTRODUCTION]
         for key, (name, comment) in _SETTINGS.items():
             value = getattr(self, name)
             if value or key not in _RARE:
@@ -756,7 +756,7 @@ _NO_CSV = {
     b"<": "HTML or XML: convert it to CSV (if it is CSV, put the first name in quotes)",
 }
 #: Replaces bytes that are not valid in the encoding.
-_MARK = "\N{REPLACEMENT CHARACTER}"
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 def _suffix(path: str | os.PathLike) -> str:
@@ -797,7 +797,9 @@ class OpenTable:
         self.names = list(map(str, column_labels(self._types)))
         unnamed = filter(re.compile(r"Unnamed: \d+$").match, self.names)
         self.nameless = [*unnamed] if self._is_csv else []
-        if self._is_csv and any(_MARK in name or "\0" in name for name in self.names):
+        if self._is_csv and any(
+            _REPLACED in name or "\0" in name for name in self.names
+        ):
             raise _not_decoded(schema, table, "its first line")
 
     @classmethod
@@ -821,7 +823,7 @@ class OpenTable:
         found = {name: raw_column(rows, labels.index(name)) for name in names}
         for name, texts in found.items() if self._is_csv else ():
             is_public = getattr(self._schema.columns.get(name), "public", True)
-            if is_public and any(_MARK in text for text in texts.unique()):
+            if is_public and any(_REPLACED in text for text in texts.unique()):
                 raise _not_decoded(self._schema, self._table, f"its column {name!r}")
         return found
 
@@ -1105,7 +1107,7 @@ def _public_dates(
 
 # Schema files: TOML, with the property names of the Frictionless Table Schema.
 
-_HEAD = """\
+_INTRODUCTION = """\
 # Schema of a table: known ranges, and public columns. Fill in the empty places from
 # what you know in advance, not from private values: this file would disclose them.
 # Numbers and dates (2024-01-31) need minimum and maximum; text and codes need enum, the

@@ -23,10 +23,10 @@ from skfdp.data.target import (
     NOWHEN,
     UNDECLARED,
     Spelling,
+    as_number,
     each,
     microseconds,
     moment,
-    number,
 )
 
 DAY = 86_400_000_000  # microseconds
@@ -37,7 +37,9 @@ PARTS = {"month": ("M", 12, 0), "weekday": ("D", 7, 3), "hour": ("h", 24, 0)}
 _ZONED = np.datetime64("0001-01-02", "us"), np.datetime64("9999-12-31T09", "us")
 
 
-def numbers(raw: Any, read: Callable = number, infinite: float = np.nan) -> np.ndarray:
+def numbers(
+    raw: Any, read: Callable = as_number, infinite: float = np.nan
+) -> np.ndarray:
     """Return a raw column as float64; missing and unreadable values are NaN.
 
     `read` converts one cell of a column of objects. Stored infinite numbers become

@@ -37,9 +37,9 @@ from skfdp.data.target import (
     NOWHEN,
     UNDECLARED,
     Spelling,
+    as_number,
     digits,
     moment,
-    number,
     spelling_of,
     text_of,
 )
@@ -138,7 +138,7 @@ class Column:
             if not number_form(decimal, thousands).fullmatch(text.strip()):
                 return math.nan
             text = text.replace(thousands or " ", "").replace(decimal, ".")
-        return number(text)
+        return as_number(text)
 
     def points(self, raw: Any, schema: Any) -> np.ndarray:
         """Return cells as float64; NaN if they are missing or unreadable."""
@@ -148,7 +148,7 @@ class Column:
                 found = self.number(cell, schema) if isinstance(cell, str) else cell
             except Exception:  # of a type of a user; it may quote the cell
                 return math.nan
-            return number(found)
+            return as_number(found)
 
         return numbers(raw, read)
 

@@ -86,7 +86,7 @@ SAFE_STD_OF_PRODUCTS = 2.0**38
 #: The grid unit: entries of quantised rows are multiples of it. Larger entries than
 #: 2 - 2**-14 are clipped.
 GRID = 2.0**-14
-_LIMIT = 2**15 - 1
+_EXTREME = 2**15 - 1
 # Bytes of a cache line, and of a vector that the kernels read.
 _LINE, _VECTOR = 64, 32
 
@@ -94,7 +94,7 @@ _LINE, _VECTOR = 64, 32
 def on_grid(value: float | np.ndarray, truncates: bool = False) -> float | np.ndarray:
     """Round a value to the grid, or truncate it toward zero."""
     whole = (np.trunc if truncates else np.rint)(value / GRID)
-    return np.clip(whole, -_LIMIT, _LIMIT) * GRID
+    return np.clip(whole, -_EXTREME, _EXTREME) * GRID
 
 
 def sum_unit(
@@ -327,12 +327,12 @@ class GridRows(Integers):
             centre = np.zeros(n_features)
         # NaN would become the integer -2**63, and sums would wrap around.
         centre = np.nan_to_num(np.rint(centre / GRID))
-        centre = np.clip(centre, -_LIMIT, _LIMIT)
+        centre = np.clip(centre, -_EXTREME, _EXTREME)
         # Limits of entries, so that an entry minus the centre fits int16. Zero is
         # within the limits.
-        low = np.maximum(-_LIMIT, centre - _LIMIT)
-        high = np.minimum(_LIMIT, centre + _LIMIT)
-        least, most = low.max(initial=-_LIMIT), high.min(initial=_LIMIT)
+        low = np.maximum(-_EXTREME, centre - _EXTREME)
+        high = np.minimum(_EXTREME, centre + _EXTREME)
+        least, most = low.max(initial=-_EXTREME), high.min(initial=_EXTREME)
         constant = [] if bias is None else [round(bias / (GRID * scale))]
         if issparse(X):
             shift = np.append(centre, np.negative(constant)).astype(np.int64)

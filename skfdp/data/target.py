@@ -404,7 +404,7 @@ def _shortest(number: int | float) -> str | None:
     return str(number) if number.bit_length() < 3 * _MOST_DIGITS else None
 
 
-def number(value: Any) -> float:
+def as_number(value: Any) -> float:
     """Return a value as a finite number, or NaN if it is not one; see `real`."""
     found = real(value)
     return found if math.isfinite(found) else math.nan

@@ -15,7 +15,7 @@ from skfdp.kernels.compiling import kernel
 from skfdp.kernels.contributions import contribute
 
 # Number of bits of a weight, `skfdp.data.codes.ONE`.
-_WEIGHT_BITS = 9
+_LEVEL_BITS = 9
 
 
 @kernel(error_model="numpy")
@@ -37,7 +37,7 @@ def margins(codes, n_categories, rows, table, shifted, factor, out):
                 place = np.uint64(codes[row, j])
                 weight, lower = np.int64(codes[row, j + n_numbers]), own[place]
                 upper = own[place + np.uint64(1)]
-                total += (lower << _WEIGHT_BITS) + weight * (upper - lower)
+                total += (lower << _LEVEL_BITS) + weight * (upper - lower)
             out[k, i] = factor * total
 
 
@@ -60,7 +60,7 @@ def add(codes, n_categories, rows, residuals, sums, total):
             for j in range(first, last):
                 place = np.uint64(codes[row, j])
                 upper = residual * np.int64(codes[row, j + n_numbers])
-                own[place] += (residual << _WEIGHT_BITS) - upper
+                own[place] += (residual << _LEVEL_BITS) - upper
                 own[place + np.uint64(1)] += upper
 
 

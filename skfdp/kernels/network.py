@@ -18,7 +18,7 @@ from skfdp.kernels.compiling import REORDER, kernel
 _SPARSE = 0.2
 
 
-def _is_sparse(a: np.ndarray) -> bool:
+def _skips(a: np.ndarray) -> bool:
     """Guess from the first rows whether a is sparse; this only affects the time."""
     head = a[:64]
     return np.count_nonzero(head) < _SPARSE * head.size
@@ -207,7 +207,7 @@ class Operations:
 
     def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``a @ weights``, which is exact with or without skipping zeros."""
-        if not _is_sparse(a):
+        if not _skips(a):
             return a @ weights
         out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
         add_combinations(*compressed(a), weights, out)
@@ -242,7 +242,7 @@ class Operations:
 
     def sum_of_products(self, inputs, errors) -> np.ndarray:
         """Return float64 ``inputs.T @ errors``, which is exact for integers."""
-        if not _is_sparse(inputs):
+        if not _skips(inputs):
             return inputs.T.astype(np.float64) @ errors
         out = np.zeros((inputs.shape[1], errors.shape[1]))
         add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)

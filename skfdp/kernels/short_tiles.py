@@ -36,7 +36,7 @@ from skfdp.kernels.vectors import (
     add_unsigned_to,
     half,
     high_pairs,
-    load,
+    load_integers,
     load_pair,
     low_pairs,
     multiply_add,
@@ -108,17 +108,20 @@ def _margins_by_five(x, rows, w, factor, early, out):
             a0, a1, a2, a3, a4 = zeros(), zeros(), zeros(), zeros(), zeros()
             b0, b1, b2, b3, b4 = zeros(), zeros(), zeros(), zeros(), zeros()
             for t in range(0, width, WIDTH):
-                a, b = load(x, p + min(t, last)), load(x, q + min(t, last))
+                a, b = (
+                    load_integers(x, p + min(t, last)),
+                    load_integers(x, q + min(t, last)),
+                )
                 at = k * width + t
-                v = load(w, at)
+                v = load_integers(w, at)
                 a0, b0 = multiply_add(a0, a, v), multiply_add(b0, b, v)
-                v = load(w, at + width)
+                v = load_integers(w, at + width)
                 a1, b1 = multiply_add(a1, a, v), multiply_add(b1, b, v)
-                v = load(w, at + 2 * width)
+                v = load_integers(w, at + 2 * width)
                 a2, b2 = multiply_add(a2, a, v), multiply_add(b2, b, v)
-                v = load(w, at + 3 * width)
+                v = load_integers(w, at + 3 * width)
                 a3, b3 = multiply_add(a3, a, v), multiply_add(b3, b, v)
-                v = load(w, at + 4 * width)
+                v = load_integers(w, at + 4 * width)
                 a4, b4 = multiply_add(a4, a, v), multiply_add(b4, b, v)
             out[k, i], out[k, h] = factor * sum_of(a0), factor * sum_of(b0)
             out[k + 1, i], out[k + 1, h] = factor * sum_of(a1), factor * sum_of(b1)
@@ -145,11 +148,11 @@ def _margins_by_one(x, rows, w, factor, early, out):
                 prefetch_early(x, far * n_columns)
             a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
             for t in range(0, width, WIDTH):
-                v, shift = load(w, k * width + t), min(t, last)
-                a0 = multiply_add(a0, load(x, p0 + shift), v)
-                a1 = multiply_add(a1, load(x, p1 + shift), v)
-                a2 = multiply_add(a2, load(x, p2 + shift), v)
-                a3 = multiply_add(a3, load(x, p3 + shift), v)
+                v, shift = load_integers(w, k * width + t), min(t, last)
+                a0 = multiply_add(a0, load_integers(x, p0 + shift), v)
+                a1 = multiply_add(a1, load_integers(x, p1 + shift), v)
+                a2 = multiply_add(a2, load_integers(x, p2 + shift), v)
+                a3 = multiply_add(a3, load_integers(x, p3 + shift), v)
             if i + 4 <= n_rows:
                 store_sums(out, k * n_rows + i, factor, a0, a1, a2, a3)
             else:
@@ -234,7 +237,10 @@ def _add_by_five(x, first, second, r, u):
                 b0, b1, b2, b3, b4 = half(), half(), half(), half(), half()
                 at = start * step + 2 * k
                 for i in range(np.uint64(start), np.uint64(stop)):
-                    c, d = load(x, first[i] + shift), load(x, second[i] + shift)
+                    c, d = (
+                        load_integers(x, first[i] + shift),
+                        load_integers(x, second[i] + shift),
+                    )
                     a, b = low_pairs(c, d), high_pairs(c, d)
                     v = load_pair(r, at)
                     a0, b0 = multiply_add(a0, a, v), multiply_add(b0, b, v)
@@ -274,10 +280,10 @@ def _add_by_one(x, first, second, r, u):
                 at = start * step + 2 * k
                 for i in range(np.uint64(start), np.uint64(stop)):
                     p, q, v = first[i], second[i], load_pair(r, at)
-                    c, d = load(x, p + one), load(x, q + one)
+                    c, d = load_integers(x, p + one), load_integers(x, q + one)
                     a0 = multiply_add(a0, low_pairs(c, d), v)
                     b0 = multiply_add(b0, high_pairs(c, d), v)
-                    c, d = load(x, p + two), load(x, q + two)
+                    c, d = load_integers(x, p + two), load_integers(x, q + two)
                     a1 = multiply_add(a1, low_pairs(c, d), v)
                     b1 = multiply_add(b1, high_pairs(c, d), v)
                     at += step

@@ -16,7 +16,7 @@ from skfdp.kernels.vectors import prefetch
 _COLUMNS = 64
 # The stored entries of a row belong to columns that are far apart in memory. A column
 # is prefetched this many entries early.
-_AHEAD = 8
+_ENTRIES_AHEAD = 8
 
 
 @kernel()
@@ -67,7 +67,7 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
         for k in range(n_outputs):
             total[k] = -start[k]
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            prefetch(weights, indices[min(place + _AHEAD, last)] * n_outputs)
+            prefetch(weights, indices[min(place + _ENTRIES_AHEAD, last)] * n_outputs)
             value = np.int32(data[place])
             column = theta[indices[place]]
             for k in range(n_outputs):
@@ -93,7 +93,7 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
             integers[k] = np.int32(residuals[k, i])
             total[k] += integers[k]
         for place in range(indptr[rows[i]], indptr[rows[i] + 1]):
-            early = indices[min(place + _AHEAD, last)] * n_outputs
+            early = indices[min(place + _ENTRIES_AHEAD, last)] * n_outputs
             for k in range(0, n_outputs, 8):
                 prefetch(sums, early + k)
             value = np.int32(data[place])
@@ -125,7 +125,7 @@ def add_by_columns(data, rows, starts, residuals, out, total):
     for j in range(out.shape[0]):
         column = out[j]
         for place in range(starts[j], starts[j + 1]):
-            prefetch(flat, rows[min(place + _AHEAD, last)] * column.shape[0])
+            prefetch(flat, rows[min(place + _ENTRIES_AHEAD, last)] * column.shape[0])
             value, residual = np.int32(data[place]), residuals[rows[place]]
             for k in range(column.shape[0]):
                 column[k] += np.int64(value) * np.int64(residual[k])

@@ -66,7 +66,7 @@ def _shuffled(builder, first, second, order):
 
 
 @intrinsic
-def load(typing, array, place):
+def load_integers(typing, array, place):
     """Return 16 elements of an int16 array."""
 
     def build(context, builder, signature, arguments):

@@ -28,7 +28,7 @@ from skfdp.privacy.events import Relation
 #: Wider hidden layers would make squared norms inexact.
 WIDEST = 8192
 # Rows of a block: a float64 sum over so many rows is exact.
-_CHUNK = 1024
+_RUN = 1024
 # Entries of a layer for the rows that are computed at once.
 _MOST_ENTRIES = 2**24
 _SUM_BITS = 53 - 10  # bits of one product, so that sums of 1024 products are exact
@@ -82,8 +82,8 @@ class Rows:
         """
         values = np.empty_like(rows.values)
         scale = np.empty(len(values))
-        for start in range(0, len(values), _CHUNK):
-            block = slice(start, start + _CHUNK)
+        for start in range(0, len(values), _RUN):
+            block = slice(start, start + _RUN)
             floats = rows.values[block].astype(np.float64)
             shift = np.frexp(np.abs(floats).max(axis=1, initial=0.0))[1] - bits
             values[block] = np.rint(np.ldexp(floats, -shift[:, None]))
@@ -169,7 +169,7 @@ class MLPQuery:
             return np.zeros(self.shape, dtype=np.int64)
         batch = np.arange(self.n_rows) if batch is None else batch
         weights = self._weights(theta)
-        if self.n_jobs == 1 or len(batch) < 2 * _CHUNK:
+        if self.n_jobs == 1 or len(batch) < 2 * _RUN:
             return self._partial_sum(weights, batch, unit)
         parts = np.array_split(batch, self.n_jobs)
         sums = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -230,8 +230,8 @@ class MLPQuery:
         return [rows and self._ops.place(rows.values) for rows in given]
 
     def _parts(self, batch: np.ndarray) -> Iterator[np.ndarray]:
-        room = _MOST_ENTRIES // (_CHUNK * max(self.widths))
-        size = _CHUNK * max(1, min(self._ops.n_blocks, room))
+        room = _MOST_ENTRIES // (_RUN * max(self.widths))
+        size = _RUN * max(1, min(self._ops.n_blocks, room))
         for start in range(0, len(batch), size):
             yield batch[start : start + size]
 
@@ -268,7 +268,7 @@ class MLPQuery:
                         errors = self._ops.truncated(
                             layer.errors, multiplier, 2.0**self.precision.residual - 1
                         )
-                        block = self._ops.exact_sum(layer.inputs, errors, _CHUNK)
+                        block = self._ops.exact_sum(layer.inputs, errors, _RUN)
                         total += sign * block
             return np.concatenate([total.T.ravel() for total in out])
 
@@ -321,7 +321,7 @@ class MLPQuery:
         inputs, scale = self._forward(weights, part, public)
         z = ops.host(ops.product(inputs[-1], weights[-1].forward))
         # The loss always gets whole blocks, with zeros after the last record.
-        margins = np.zeros((_CHUNK * math.ceil(len(z) / _CHUNK), z.shape[1]))
+        margins = np.zeros((_RUN * math.ceil(len(z) / _RUN), z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
         if public and not self.public_target:

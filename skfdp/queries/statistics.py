@@ -376,7 +376,7 @@ def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
 
 #: The first bins of every rule: missing numbers, infinite numbers, and zero. For
 #: `Binades`, zero includes numbers closer to zero than any declared bound can be.
-MISSING, INFINITE, ZERO = range(3)
+UNSTATED, INFINITE, ZERO = range(3)
 N_SPECIAL = 3
 #: Binade e holds absolute values in (2**(e - 1), 2**e]. Values up to 2**(FIRST - 1)
 #: count as zero, and values above 2**LAST are in the last binade. This suffices because
@@ -449,7 +449,7 @@ class EvenBins:
 
 def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
     found = np.where(np.isinf(values), INFINITE, found)
-    return np.where(np.isnan(values), MISSING, found).astype(np.int64)
+    return np.where(np.isnan(values), UNSTATED, found).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)

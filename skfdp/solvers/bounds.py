@@ -37,9 +37,9 @@ from skfdp.queries.statistics import (
     FIRST,
     INFINITE,
     LAST,
-    MISSING,
     N_BINADES,
     N_SPECIAL,
+    UNSTATED,
     ZERO,
     Binades,
     BinCounts,
@@ -54,7 +54,7 @@ FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
 OF_ZEROS = (0.0, 1.0)
 #: Bound of the probability that empty bins of a column count as significant, because of
 #: noise. This error costs little, because the fallback bounds are just as arbitrary.
-CHANCE = 0.05
+CHANCE_OF_A_CUT = 0.05
 #: Share of the records with a finite number other than 0 that may be outside of the
 #: bounds.
 MAY_MISS = 0.05
@@ -84,7 +84,7 @@ class Told:
     @property
     def n_numbers(self) -> float:
         """Estimated number of records with a finite number other than 0."""
-        special = self.counts[[MISSING, INFINITE, ZERO]]
+        special = self.counts[[UNSTATED, INFINITE, ZERO]]
         return self.n_records - float(special[special > _UNSURE * self.std].sum())
 
     def holds_nearly_all(self, inside: float, noise: float) -> bool:
@@ -112,7 +112,7 @@ def threshold(length: int) -> float:
     its threshold is therefore at most ``CHANCE / 2``.
     """
     windows = 3 * N_BINADES * length * (length + 1)
-    return math.sqrt(2 * math.log(windows / CHANCE))
+    return math.sqrt(2 * math.log(windows / CHANCE_OF_A_CUT))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -477,7 +477,7 @@ def _sums(public: PublicRecords, weights, term: Callable) -> np.ndarray:
 
 #: Public columns get this share of the squared norm of an output row of
 #: `PrivateCenteringTransformer`, on average.
-PUBLIC_SHARE = 0.25
+MEAN_SHARE = 0.25
 #: Largest share of the squared norm of an output row for public columns.
 LARGEST_PUBLIC_SHARE = 0.5
 # A slope is kept if it exceeds its noise by `_SIGNIFICANCE` standard deviations, and if
@@ -588,8 +588,8 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> L
     return Linear(
         intercept=intercept,
         coef=regressors.basis @ slopes,
-        public_scale=math.sqrt(PUBLIC_SHARE / variance) if variance > 0 else 1.0,
-        private_scale=math.sqrt((1 - PUBLIC_SHARE) / rest),
+        public_scale=math.sqrt(MEAN_SHARE / variance) if variance > 0 else 1.0,
+        private_scale=math.sqrt((1 - MEAN_SHARE) / rest),
     )
 
 

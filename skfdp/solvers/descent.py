@@ -762,7 +762,7 @@ class Descent:
                 # mean of the target.
                 places, square = np.array([public.n_features]), coordinates.bias**2
                 doubt = (target_map.error / target_map.scale) ** 2
-                used = [*blocks, postprocessing.Prior(places, square, doubt)]
+                used = [*blocks, postprocessing.Spread(places, square, doubt)]
             # With a log link, a weight that is too large costs more than a small one.
             own = {"curvature": curvature, "learns": not target_map.log}
             return postprocessing.shrunk(theta, used, walk, clip, **own)

@@ -36,7 +36,7 @@ from skfdp.solvers.postprocessing import (
 from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
 
 #: Expected scale of the prior of the weights, and spread of this scale's logarithm.
-USUAL, SPREAD = 1 / 3, math.log(10)
+USUAL, DECADE = 1 / 3, math.log(10)
 #: Number of preliminary fits, of so many iterations. Each fit determines the penalty of
 #: the next fit, and with more iterations the last fit was the same.
 ROUNDS, ITERATIONS = 4, 10
@@ -291,7 +291,7 @@ class Prior:
         n_outputs = max(1, len(statistic) - 1)
         squares = (statistic[:, free] ** 2).sum(axis=0)
         loss = (n_outputs * np.log(expected) + squares / expected).sum(axis=1)
-        loss += (np.log(scales / USUAL) / SPREAD) ** 2
+        loss += (np.log(scales / USUAL) / DECADE) ** 2
         posterior = np.exp((loss.min() - loss) / 2)
         lost = posterior @ (noise / expected) / posterior.sum()
         own = noise * (1 - lost) / np.maximum(lost * signal, 1e-300)
@@ -302,7 +302,7 @@ class Prior:
 
 #: Largest number of weights for the full curvature. With more, only its diagonal is
 #: used, and sampling errors are not estimated.
-MOST_WEIGHTS = 600
+MOST_COEF = 600
 #: Largest number of products for the curvature. If all rows need more, only evenly
 #: spaced rows are used.
 MOST_PRODUCTS = 3e8
@@ -316,7 +316,7 @@ _FARTHEST = 1e6
 MOST_SPREAD = 0.1
 
 
-def noise_of(
+def noise_of_estimate(
     objective: Objective,
     statistic: np.ndarray,
     theta: np.ndarray,
@@ -345,7 +345,7 @@ def noise_of(
     if not np.isfinite(theta).all():  # a later check of the coefficients raises
         unknown = np.full((len(theta), len(J)), np.nan)
         return CoefficientNoise(unknown, FIRST_ORDER)
-    if theta.size > MOST_WEIGHTS:
+    if theta.size > MOST_COEF:
         variances = _of_diagonal(objective, theta, noise_std)
         return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
     curvature = Curvature(objective, len(theta))
@@ -637,7 +637,10 @@ class LabelStatistic:
             return own and found.spans(public.mapped)
 
         known = objective, statistic / n, theta, noise_std
-        (coef, intercept), noise = fold(theta), noise_of(*known, fold, is_complete)
+        (coef, intercept), noise = (
+            fold(theta),
+            noise_of_estimate(*known, fold, is_complete),
+        )
         odds = log_odds(objective.class_shares(theta, shares))
         return LinearFit(coef, intercept, n_iter, noise=noise, log_odds=odds)
 

@@ -56,7 +56,7 @@ _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 # Factor of these deviations with more than two classes, where weights are larger. Prior
 # standard deviation of the change of the intercept.
 _OF_SEVERAL, _INTERCEPT_SPREAD = 1.5, 0.3
-# A `Prior` of columns counts as at most this many columns. In a row of a wide table
+# A `Spread` of columns counts as at most this many columns. In a row of a wide table
 # most columns are zero, and the columns that are rarely zero carry most of the signal.
 MOST_USED = 300
 # Least value of `quietness`.
@@ -64,7 +64,7 @@ _QUIET = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
-class Prior:
+class Spread:
     """Columns of the loop with a common prior of their weights.
 
     `square` is the mean squared norm of the part of a row in these columns. For
@@ -94,7 +94,7 @@ def logit_blocks(
     norms: tuple[float, float],
     has_model: bool,
     bias: float | None,
-) -> list[Prior]:
+) -> list[Spread]:
     """Return the blocks of a classifier: private columns, public columns, intercept.
 
     `norms` are the typical norms of the public and of the private part of a row.
@@ -114,16 +114,16 @@ def logit_blocks(
             # the logit as any other.
             spread *= math.sqrt(public.n_private / public.n_features)
         norm = norm if mask.any() and not mask.all() else 1.0
-        found.append(Prior(np.flatnonzero(columns), norm**2, several * spread))
+        found.append(Spread(np.flatnonzero(columns), norm**2, several * spread))
     if bias is not None:
         spread = several * _INTERCEPT_SPREAD / bias
-        found.append(Prior(np.array([mask.size]), bias**2, spread))
+        found.append(Spread(np.array([mask.size]), bias**2, spread))
     return found
 
 
 def expected(
     step: np.ndarray,
-    blocks: list[Prior],
+    blocks: list[Spread],
     walk: Walk,
     variance: float,
     clip_norm: float,
@@ -235,7 +235,7 @@ def slope_event(
     )
 
 
-def product(one: np.ndarray, other: np.ndarray, blocks: list[Prior]) -> float:
+def product(one: np.ndarray, other: np.ndarray, blocks: list[Spread]) -> float:
     """Return the expected product of the margins of two steps, summed over outputs.
 
     Columns of a block are treated as independent and equal.
@@ -353,7 +353,7 @@ def scaled(
     query: LinearQuery,
     offset: np.ndarray | None,
     public: PublicRecords,
-    blocks: list[Prior],
+    blocks: list[Spread],
     walk: Walk,
     bias: float | None,
     event: Event,
@@ -425,19 +425,19 @@ _FACTOR_SPREAD, _UNEXPLAINED = 0.7, 0.5
 _LARGEST = 99.0
 
 
-def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Prior]:
+def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Spread]:
     """Return the blocks of a regression; `public` is the mask of public columns."""
     if public.all() or not public.any():
-        return [Prior(np.arange(len(public)), 1.0, SHARE)]
+        return [Spread(np.arange(len(public)), 1.0, SHARE)]
     columns = np.flatnonzero(public), np.flatnonzero(~public)
     sizes = len(columns[0]), len(columns[1])
     norms = parameters.block_norms(has_public_model, columns=sizes)
     priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
     each = zip(columns, norms, priors, strict=True)
-    return [Prior(own, norm**2, prior) for own, norm, prior in each]
+    return [Spread(own, norm**2, prior) for own, norm, prior in each]
 
 
-def pull(mu: float, n: float, blocks: list[Prior]) -> float:
+def pull(mu: float, n: float, blocks: list[Spread]) -> float:
     """Return a factor for the first step size, below 1 if the signal is small.
 
     Without curvature, steps of size ``rate`` leave noise of about ``rate / (mu n)`` in
@@ -453,7 +453,7 @@ def pull(mu: float, n: float, blocks: list[Prior]) -> float:
     return min(1.0, prior * mu * n / width)
 
 
-def quietness(blocks: list[Prior]) -> float:
+def quietness(blocks: list[Spread]) -> float:
     """Return a factor for the noise that a regression may leave in its weights.
 
     The factor is 1 if the last block has at most `MOST_USED` columns. With more columns
@@ -468,7 +468,7 @@ def quietness(blocks: list[Prior]) -> float:
 
 def shrunk(
     theta: np.ndarray,
-    blocks: list[Prior],
+    blocks: list[Spread],
     walk: Walk,
     clip_norm: float,
     curvature: float = 1.0,
@@ -516,7 +516,7 @@ def _huber_slopes(query: LinearQuery, **settings: Any) -> TemperatureSum:
 def rescaled(
     theta: np.ndarray,
     query: LinearQuery,
-    blocks: list[Prior],
+    blocks: list[Spread],
     walk: Walk,
     n_records: int,
     event: Event,

@@ -52,9 +52,9 @@ _OF_NUMBERS = (1e-4, 1e-3, 0.01, 10.0, 0.1, 1.0)
 # Up to `_MOST_NEWTON` weights Newton's method is faster than L-BFGS. From `_MANY_ROWS`
 # rows per weight on, a penalty hardly matters.
 _MOST_NEWTON, _MANY_ROWS = 300, 100
-# Settings of boosted trees; shares of a mean of models are multiples of 1 / `_PARTS`.
+# Settings of boosted trees; shares of a mean of models are multiples of 1 / `_TENTHS`.
 _TREES: dict[str, Any] = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "max_iter": 60}
-_PARTS = 10
+_TENTHS = 10
 #: Number of classes from which on there are no trees, which take a time for each class.
 MOST_BOOSTED = 10
 # The last model that `_most_likely` chose, by the digest of its data, and the largest
@@ -511,9 +511,9 @@ def _chosen(
         return level + parts[0] * (margins - level) + parts[1] * (found - level)
 
     if folds is not None and (blocks or boosts):
-        most = _PARTS if boosts else 0
-        tries = itertools.product(range(_PARTS + 1), range(most + 1))
-        pairs = [(a / _PARTS, b / _PARTS) for a, b in tries if a + b <= _PARTS]
+        most = _TENTHS if boosts else 0
+        tries = itertools.product(range(_TENTHS + 1), range(most + 1))
+        pairs = [(a / _TENTHS, b / _TENTHS) for a, b in tries if a + b <= _TENTHS]
         best = min(pairs, key=lambda pair: mean_loss(mean(pair)))
     if best[1]:
         whole = make_pipeline(*steps, trees) if steps else trees

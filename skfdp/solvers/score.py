@@ -50,9 +50,9 @@ from skfdp.solvers.parameters import declared_by
 
 # Candidate values per round of the search for an end of an interval, and number of
 # rounds. Ends are exact to 65**-4, which is 6e-8.
-_N_VALUES, _N_ROUNDS = 65, 4
+_N_VALUES, _N_CUTS = 65, 4
 # Replaces a variance of 0, with which a test would accept only the estimate itself.
-_LEAST = 1e-200
+_TINY = 1e-200
 
 
 def bounded_interval(
@@ -67,7 +67,7 @@ def bounded_interval(
 
     def end(furthest: float) -> float:
         kept, rejected = nearest, furthest
-        for _ in range(_N_ROUNDS):
+        for _ in range(_N_CUTS):
             values = np.linspace(kept, rejected, _N_VALUES)
             inside = np.flatnonzero(_rarity(values, estimate, variance) <= confidence)
             last = int(inside[-1]) if len(inside) else 0
@@ -87,7 +87,7 @@ def _rarity(
     estimate from [0, 1], both in standard errors. The measure is twice the
     log-likelihood ratio between the best value in [0, 1] and the given value.
     """
-    std = np.sqrt(np.maximum(variance(values), _LEAST))
+    std = np.sqrt(np.maximum(variance(values), _TINY))
     low, high, moved = -values / std, (1 - values) / std, (estimate - values) / std
     beyond = np.maximum(np.maximum(moved - high, low - moved), 0.0)
     level = np.maximum(moved**2 - beyond**2, 0.0)

@@ -40,11 +40,11 @@ SCALE, HISTOGRAM = "target scale", "target histogram"
 # doubling bins, because the lowest of more bins would be empty.
 N_BINS, N_DOUBLINGS = 16, 8
 # Largest noise of a count in a useful histogram, divided by the number of records.
-_MOST_NOISE = 0.16
+_NOISIEST = 0.16
 # A count outside of the interval is taken for noise if it is at most this many standard
 # deviations, with bins of equal width and with doubling bins. One more bin of equal
 # width costs little, but one more doubling bin doubles the noise.
-_DOUBT, _DOUBT_OF_DOUBLING = 2.0, 3.0
+_DOUBT_OF_COUNT, _DOUBT_OF_DOUBLING = 2.0, 3.0
 # Largest share of the records outside of the interval, for unlikely noise.
 _MOST_OUTSIDE = 0.3
 
@@ -100,7 +100,7 @@ def occupied(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int
     """
     first = 0 if upward else int(shares.argmax())
     last, n_bins = first + 1, len(shares)
-    doubt = _DOUBT_OF_DOUBLING if upward else _DOUBT
+    doubt = _DOUBT_OF_DOUBLING if upward else _DOUBT_OF_COUNT
     while last - first < n_bins:
         part, inside = (last - first) / n_bins, shares[first:last].sum()
         # Two estimates of the share outside, weighted by their inverse variances.
@@ -194,7 +194,7 @@ class TargetScales:
         share = _share(mu, n_effective, error, most=most)
         std, reach = math.sqrt(1 / share) / mu, budget.relation.sensitivity(1.0)
         target = budget.event(SCALE, std, sensitivity=reach, n_steps=n_means)
-        if has_public_model or target.noise_std[0] / n >= _MOST_NOISE:
+        if has_public_model or target.noise_std[0] / n >= _NOISIEST:
             return (target,)
         query = RowSum.planned(nonnegative=True)
         if (smaller := query.sensitivity(budget.relation)) < reach:

@@ -42,7 +42,7 @@ LEAST_BIAS = 0.04
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 1.0)
 #: Number of public rows from which the bound is chosen, and number of rounds that fit
 #: the shares of the directions to a bound.
-SAMPLE_ROWS, ROUNDS = 4096, 3
+SAMPLE_ROWS, BOUNDINGS = 4096, 3
 #: Largest norm of a row on the grid.
 LONGEST_ROW = 1.0
 
@@ -267,7 +267,7 @@ def _shares(squares, prior, noise: float, counts: tuple, least: float):
     chance = CHANCE / min(n_records, CHANCE_ROWS)
     for level in LEVELS:
         effective = noise
-        for _ in range(ROUNDS):
+        for _ in range(BOUNDINGS):
             share = shares_of_norm(prior, effective, chance)
             share[-1] = max(least, share[-1])
             share /= share.sum()

@@ -23,7 +23,7 @@ from skfdp import (
 )
 from skfdp.data.cells import read_as, type_kind
 from skfdp.data.grid import GridRows
-from skfdp.data.target import encode_any, number, real, spelling_of
+from skfdp.data.target import as_number, encode_any, real, spelling_of
 from skfdp.privacy.assumptions import STORED_TYPES
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent
@@ -242,8 +242,8 @@ def test_a3_private_bounds_count_infinity_in_every_type():
 # -- A3b: complex cells ----------------------------------------------------------------
 def test_a3b_a_complex_cell_concerns_this_cell_alone():
     cells = [3 + 0j, 1.5, 2j, complex(np.nan, 0), complex(1, np.nan)]
-    assert [number(cell) for cell in cells[:2]] == [3, 1.5]
-    assert np.isnan([number(cell) for cell in cells[2:]]).all()
+    assert [as_number(cell) for cell in cells[:2]] == [3, 1.5]
+    assert np.isnan([as_number(cell) for cell in cells[2:]]).all()
     for column in (np.array(cells), pd.Series(cells), np.array(cells, dtype=object)):
         found = read_as("number", column)
         np.testing.assert_array_equal(found, [3, 1.5, *[np.nan] * 3])

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from skfdp import DeclaredEncoder, TableSchema
 from skfdp.data.cells import as_array, places_of, read_as
-from skfdp.data.target import MISSING_CELL, moment, number, spelling_of
+from skfdp.data.target import MISSING_CELL, as_number, moment, spelling_of
 from skfdp.schema import Category, Date, Number
 
 DECLARED = {
@@ -90,7 +90,7 @@ def test_a_row_is_encoded_as_if_it_stood_alone(chosen):
     np.testing.assert_array_equal(encoded(table(chosen)), alone)
     # pandas itself turns True beside 2.5 into 1.0, cuts what leaves int64, and so on
     plain = [row for row in chosen if type(VALUES[row]) in (int, float, str)]
-    plain = [row for row in plain if abs(number(VALUES[row])) < 2**63]
+    plain = [row for row in plain if abs(as_number(VALUES[row])) < 2**63]
     if plain:
         found = encoded(inferred(plain))
         np.testing.assert_array_equal(found, encoded(table(plain)))
@@ -104,8 +104,8 @@ NUMBERS[math.nan] += [datetime.date(2020, 1, 1), "9" * 5000]
 
 def test_numbers():
     for expected, values in NUMBERS.items():
-        np.testing.assert_equal([*map(number, values)], [expected] * len(values))
-    assert not np.isinf([*map(number, VALUES)]).any()
+        np.testing.assert_equal([*map(as_number, values)], [expected] * len(values))
+    assert not np.isinf([*map(as_number, VALUES)]).any()
 
 
 @pytest.mark.parametrize(

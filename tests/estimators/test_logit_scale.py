@@ -16,7 +16,7 @@ from skfdp.mechanisms.descent import HeavyBall, Walk
 from skfdp.privacy import Relation
 from skfdp.solvers import descent as frequencies
 from skfdp.solvers import postprocessing as logit_scale
-from skfdp.solvers.postprocessing import Prior
+from skfdp.solvers.postprocessing import Spread
 
 REPLACED, NULLED = Relation.of("replace_one"), Relation.of("replace_special")
 
@@ -193,7 +193,7 @@ def test_the_outcome_of_a_walk_is_that_of_its_simulation(momentum, curvature):
 def test_without_noise_a_step_is_taken_as_it_is():
     rng = np.random.default_rng(0)
     step = rng.normal(size=(1, 21))
-    blocks = [Prior(np.arange(20), 1.0, 1.5), Prior(np.array([20]), 0.01, 3.0)]
+    blocks = [Spread(np.arange(20), 1.0, 1.5), Spread(np.array([20]), 0.01, 3.0)]
     errors = []
     for std in (1.0, 0.1, 1e-2, 1e-9):
         walk = Walk(1.0 - np.arange(200) / 200, 0.9, np.full(200, std))
@@ -234,7 +234,7 @@ def test_the_noisier_the_slopes_the_less_of_a_step_is_taken():
 # -- wide tables ----------------------------------------------------------------------
 def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1.0):
     """Return the factor of a wide regression whose loss is least at `best`."""
-    theta, blocks = np.full((1, 1000), size), [Prior(np.arange(1000), 1.0, 0.5)]
+    theta, blocks = np.full((1, 1000), size), [Spread(np.arange(1000), 1.0, 0.5)]
     slopes = curvature * n * (np.array(logit_scale.POINTS) - best)
     mechanism = SimpleNamespace(release=lambda label, query: slopes)
     query = SimpleNamespace(derived=lambda make: None, clip_norm=0.5)

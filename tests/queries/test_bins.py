@@ -23,7 +23,7 @@ EXTREMES += [math.nan, math.inf, -math.inf]
 def slow_binade(x):
     """Return the bin of a number from the definition, in exact fractions."""
     if math.isnan(x):
-        return bins.MISSING
+        return bins.UNSTATED
     if math.isinf(x):
         return bins.INFINITE
     size = abs(Fraction(x))
@@ -39,7 +39,7 @@ def slow_binade(x):
 def slow_even(x, low, high, n_even):
     """Return the even bin of a number from the definition, in exact fractions."""
     if math.isnan(x):
-        return bins.MISSING
+        return bins.UNSTATED
     if math.isinf(x):
         return bins.INFINITE
     if x == 0:
@@ -165,7 +165,7 @@ def test_a_number_that_is_counted_twice_is_seen(monkeypatch):
 
     def twice(self, theta, batch, unit):
         counts = exact(self, theta, batch, unit)
-        counts[:, bins.MISSING] += counts[:, bins.INFINITE]
+        counts[:, bins.UNSTATED] += counts[:, bins.INFINITE]
         return counts
 
     monkeypatch.setattr(BinCounts, "exact_sum", twice)

@@ -184,7 +184,7 @@ def test_permutation_threads_and_blocks_change_nothing(
     np.testing.assert_array_equal(threads.exact_sum(theta, None, unit), total)
     parts = [query.exact_sum(theta, part, unit) for part in np.array_split(order, 5)]
     np.testing.assert_array_equal(np.sum(parts, axis=0), total)
-    monkeypatch.setattr("skfdp.queries.network._CHUNK", 37)
+    monkeypatch.setattr("skfdp.queries.network._RUN", 37)
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), total)
 
 
