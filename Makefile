@@ -11,6 +11,7 @@ test:
 lint:
 	ruff check .
 	ruff format --check .
+	python .ci/names
 	codespell
 	lint-imports
 	mypy

@@ -689,7 +689,7 @@ class TableSchema:
 
     def to_toml(self) -> str:
         """Return the schema as TOML text, as written by `save`."""
-        lines = [_INTRODUCTION]
+        lines = [_TITLE]
         for key, (name, comment) in _SETTINGS.items():
             value = getattr(self, name)
             if value or key not in _RARE:
@@ -1107,7 +1107,7 @@ def _public_dates(
 
 # Schema files: TOML, with the property names of the Frictionless Table Schema.
 
-_INTRODUCTION = """\
+_TITLE = """\
 # Schema of a table: known ranges, and public columns. Fill in the empty places from
 # what you know in advance, not from private values: this file would disclose them.
 # Numbers and dates (2024-01-31) need minimum and maximum; text and codes need enum, the

@@ -48,7 +48,7 @@ def check_device(device: str | None) -> None:
         )
 
 
-class TorchOperations:
+class Operations:
     """The operations of the network query on torch tensors."""
 
     def __init__(self, dtype: str, device: str | None = None):
