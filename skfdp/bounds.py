@@ -222,7 +222,8 @@ class PrivateBoundsRelease(PrivateEstimator):
 
     def _without_privacy(self, records: Records) -> list[FoundBounds]:
         places = range(records.public.n_features)
-        return [exactly(records.X[:, [place]]) for place in places]
+        sparse = records.public.sparse
+        return [exactly(records.X[:, [place]], sparse) for place in places]
 
     def _attributes(
         self, public: PublicRecords, found: list[FoundBounds]

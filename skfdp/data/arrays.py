@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.data.cells import as_array, exact, is_numeric, is_odd, numbers, type_kind
-from skfdp.data.grid import row_blocks
+from skfdp.data.grid import entries, row_blocks
 from skfdp.data.sources import LargeTable, check_room, large_table
 from skfdp.data.target import real
 from skfdp.data.validation import is_missing, unmasked
@@ -400,8 +400,8 @@ def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> 
     if X.dtype.kind != "f" or not public.any():
         return
     for block in row_blocks(X):  # in blocks, to avoid a copy of all public columns
-        rows = X[block]
-        values = rows.data[public[rows.indices]] if issparse(X) else rows[:, public]
+        values, columns = entries(X[block])
+        values = values[..., public[columns]]
         if not np.isfinite(values).all():
             what = "NaN" if np.isnan(values).any() else "infinity"
             raise ValueError(_INSTEAD[f"Input X contains {what}"])

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -30,13 +31,52 @@ def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
     return blocks(X.shape[0], width)
 
 
-def row_of_entries(X: csr_array) -> np.ndarray:
-    """Return the row of each stored entry."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+def entries(rows: np.ndarray | csr_array) -> tuple[np.ndarray, Any]:
+    """Return the stored entries of rows, and the index of their columns.
+
+    ``vector[index]`` are the numbers that a vector, with one number for each column,
+    has for these entries.
+    """
+    if issparse(rows):
+        return rows.data, rows.indices
+    return np.asarray(rows), slice(None)
 
 
-def _with_data(X: csr_array, data: np.ndarray) -> csr_array:
-    return csr_array((data, X.indices, X.indptr), shape=X.shape)
+def with_entries(rows: np.ndarray | csr_array, values: np.ndarray) -> Any:
+    """Return rows that store other values in the places of `entries`."""
+    if issparse(rows):
+        return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+    return values
+
+
+def as_dense(rows: np.ndarray | csr_array) -> np.ndarray:
+    """Return rows, or another sparse array, as an array."""
+    return rows.toarray() if issparse(rows) else rows
+
+
+def row_sizes(rows: np.ndarray | csr_array, columns: np.ndarray) -> np.ndarray:
+    """Return the number of stored entries of each row in a mask of columns."""
+    if not issparse(rows):
+        return np.full(len(rows), columns.sum())
+    return with_entries(rows, columns[rows.indices].astype(np.int64)).sum(axis=1)
+
+
+def column_sums(
+    rows: np.ndarray | csr_array,
+    term: Callable[[np.ndarray, Any], np.ndarray],
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Return, for each column, the sum of weights times ``term(entries, columns)``.
+
+    `columns` is as for `entries`. The sum includes the zeros that CSR does not store.
+    """
+    if not issparse(rows):
+        return weights @ term(rows, slice(None))
+    every, n = np.arange(rows.shape[1]), rows.shape[1]
+    own = np.repeat(weights, np.diff(rows.indptr))
+    stored = np.bincount(rows.indices, own, n)
+    found = np.bincount(rows.indices, term(rows.data, rows.indices) * own, n)
+    return found + (weights.sum() - stored) * term(np.zeros(n), every)
 
 
 def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarray:
@@ -121,11 +161,10 @@ def times_columns(
     rows: np.ndarray | csr_array, factor: np.ndarray | float
 ) -> np.ndarray | csr_array:
     """Multiply each column by its factor; CSR rows keep their sparsity pattern."""
+    values, columns = entries(rows)
     with np.errstate(all="ignore"):  # a warning would reveal a private value
-        if not issparse(rows):
-            return rows * factor
-        own = factor if np.ndim(factor) == 0 else factor[rows.indices]
-        return _with_data(rows, rows.data * own)
+        own = factor if np.ndim(factor) == 0 else factor[columns]
+        return with_entries(rows, values * own)
 
 
 class Integers:
@@ -142,6 +181,8 @@ class Integers:
     n_entries: int
     #: The file of the rows; None for rows in memory.
     reader: RowFile | None = None
+    #: Memory over which new rows may be written; see `GridRows`.
+    room: np.ndarray | None = None
     #: Whether an entry may be negative if the entries of the table may not.
     may_be_negative = False
     #: Largest standard deviation of the noise in a sum of gradients, in grid units,
@@ -357,23 +398,23 @@ class GridRows(Integers):
                 stored[:, -8 if target.dtype.kind == "i" else -2] = target
         for block in blocks(n_rows, n_features):
             if transform is None:
-                entries = X[block].astype(np.float64)
+                own = X[block].astype(np.float64)
             else:
-                entries = transform(X[block]) * (1 / GRID)  # exact: a power of two
-                np.trunc(entries, out=entries)
+                own = transform(X[block]) * (1 / GRID)  # exact: a power of two
+                np.trunc(own, out=own)
             # The result is that of clipping always. NaN compares as outside.
-            ends = entries.min(initial=0.0), entries.max(initial=0.0)
+            ends = own.min(initial=0.0), own.max(initial=0.0)
             if not (least <= ends[0] and ends[1] <= most):
-                np.clip(entries, low, high, out=entries)
+                np.clip(own, low, high, out=own)
             if on_disk:
-                part = np.empty((len(entries), shape[1]), dtype=np.int16)
+                part = np.empty((len(own), shape[1]), dtype=np.int16)
             else:
                 part = values[block]
             if centre.any():
-                np.subtract(entries, centre, out=entries)
-            part[:, :n_features], part[:, n_features:] = entries, constant
+                np.subtract(own, centre, out=own)
+            part[:, :n_features], part[:, n_features:] = own, constant
             # Integers below 2**53 are exact in float64, in any order of the sum.
-            squares = np.einsum("ij,ij->i", entries, entries)
+            squares = np.einsum("ij,ij->i", own, own)
             squared_norms[block] = squares + sum(one**2 for one in constant)
             if on_disk:
                 file.write(part)
@@ -471,14 +512,12 @@ class SparseGridRows(Integers):
         far = float(shift @ shift)
         for block in row_blocks(X):
             rows = X[block] if transform is None else transform(X[block])
-            entries = np.trunc(rows.data / (1 if transform is None else GRID))
-            np.clip(entries, low[rows.indices], high[rows.indices], out=entries)
-            data[X.indptr[block.start] : X.indptr[block.stop]] = entries
+            own = np.trunc(rows.data / (1 if transform is None else GRID))
+            np.clip(own, low[rows.indices], high[rows.indices], out=own)
+            data[X.indptr[block.start] : X.indptr[block.stop]] = own
             # |x|**2 - 2 x.shift + |shift|**2, where every term is an integer < 2**53.
-            terms = entries * (entries - 2 * shift[rows.indices])
-            n_rows = block.stop - block.start
-            products = np.bincount(row_of_entries(rows), terms, minlength=n_rows)
-            squared_norms[block] = products + far
+            terms = own * (own - 2 * shift[rows.indices])
+            squared_norms[block] = with_entries(rows, terms).sum(axis=1) + far
         indptr = X.indptr.astype(np.int64)
         indices = X.indices.astype(np.int32, copy=False)
         return cls(data, indices, indptr, shift, squared_norms, scale)

@@ -21,14 +21,15 @@ from skfdp.data.grid import (
     GRID,
     GridRows,
     Integers,
-    _with_data,
     blocks,
+    entries,
     on_grid,
     row_blocks,
-    row_of_entries,
+    row_sizes,
     squared_norms,
     times_columns,
     unit_of_squares,
+    with_entries,
 )
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_interval
@@ -121,11 +122,9 @@ class InputScaler:
         is_null = np.zeros(X.shape[0], dtype=bool)
         for block in row_blocks(X):
             rows = X[block]
-            if not issparse(rows):
-                is_null[block] = ~np.isfinite(rows).all(axis=1, where=free)
-                continue
-            wrong = ~np.isfinite(rows.data) & free[rows.indices]
-            is_null[block.start + row_of_entries(rows)[wrong]] = True
+            values, columns = entries(rows)
+            wrong = with_entries(rows, ~np.isfinite(values) & free[columns])
+            is_null[block.start + wrong.nonzero()[0]] = True
         return is_null if is_null.any() else None
 
     def mapped(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
@@ -149,29 +148,28 @@ class InputScaler:
             return times_columns(rows, 1 / self.divisor)
         # Divide the private part of each row by its norm or by `feature_bound`.
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
-        out, sizes = rows, np.full(rows.shape[0], own.sum())
-        chosen: Any = ... if own.all() else (slice(None), own)
-        if sparse := issparse(rows):
-            out, chosen = rows.data, own[rows.indices]
-            sizes = np.bincount(row_of_entries(rows)[chosen], minlength=rows.shape[0])
-        entries, bound = out[chosen], float(self.feature_bound)
+        out, columns = entries(rows)
+        chosen: Any = ... if own.all() else (..., own[columns])
+        values, bound = out[chosen], float(self.feature_bound)
         if own.sum() == 1:  # without a loop that takes half a second to compile
-            longest = np.abs(entries)
+            longest = np.abs(values)
             longest = longest if self.normalize else np.maximum(longest, bound)
             with np.errstate(all="ignore"):  # an error would reveal a private value
-                found = entries / np.where(longest > 0, longest, 1.0)
+                found = values / np.where(longest > 0, longest, 1.0)
         else:
             # numba loads with the first fit, not with `import skfdp`.
             from skfdp.kernels.contributions import shorten
 
-            found, ends = np.empty(entries.size), np.append(0, np.cumsum(sizes))
+            ends = np.append(0, np.cumsum(row_sizes(rows, own)))
             given = bound, self.normalize, unit_of_squares(own.sum())
-            shorten(entries.ravel(), ends, *given, found)
-        if not sparse and own.all():
-            return found.reshape(rows.shape)
+            found = np.empty(values.size)
+            shorten(values.ravel(), ends, *given, found)
+        found = found.reshape(values.shape)
+        if own.all():
+            return with_entries(rows, found)
         out = out.copy()
-        out[chosen] = found.reshape(entries.shape)
-        return _with_data(rows, out) if sparse else out
+        out[chosen] = found
+        return with_entries(rows, out)
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return rows for quantisation, in the unit `reach`.
@@ -199,15 +197,16 @@ class InputScaler:
         are shortened or normalised, the result differs from X only for values outside
         the bounds, and for missing or infinite numbers (see `scale`).
         """
-        return self.restored(self.mapped(X if issparse(X) else np.asarray(X)))
+        return self.restored(self.mapped(X))
 
     def restored(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Convert rescaled rows to the units of X; return a new array."""
-        if issparse(rows):
-            units = self.divisor * self.factor  # the offsets are 0
-            return times_columns(rows, np.broadcast_to(units, rows.shape[1]))
-        rows = rows * self.divisor
-        return rows if self.span is None else rows * self.factor + self.offset
+        rows = times_columns(rows, self.divisor)
+        if self.span is None:
+            return rows
+        rows = times_columns(rows, self.factor)
+        # The offsets of CSR rows are 0.
+        return rows + self.offset if self.offset.any() else rows
 
     def part(self, columns: np.ndarray) -> InputScaler:
         """Restrict the scaler to some columns, as if X had no others."""
@@ -234,19 +233,20 @@ class InputScaler:
         bounds. Each number is converted to float64 before anything else. So it does not
         matter which type it shares with the numbers of other rows and columns.
         """
-        sparse, may_hold_nan = issparse(X), X.dtype.kind == "f"
-        span = self.span if self.span is None or not sparse else self.span[X.indices]
+        values, columns = entries(X)
+        may_hold_nan = values.dtype.kind == "f"
+        span = self.span if self.span is None else self.span[columns]
         # C order. In F order, the order in which a sum adds columns would depend on the
         # size of the block.
-        given = np.asarray(X.data if sparse else X, dtype=np.float64, order="C")
+        given = np.asarray(values, dtype=np.float64, order="C")
         rows, bounded = given, np.False_ if span is None else np.isfinite(span)
         with np.errstate(all="ignore"):  # a warning would reveal a private value
-            if span is not None and (sparse or not bounded.all()):
-                rows, low = given.copy(), 0.0 if sparse else self.low[bounded]
+            if span is not None and not bounded.all():
+                rows, low = given.copy(), self.low[columns][bounded]
                 scaled = (given[..., bounded] - low) / span[bounded]
                 rows[..., bounded] = np.clip(scaled, 0.0, 1.0)
             elif span is not None:
-                rows = np.subtract(given, self.low) if self.low.any() else given
+                rows = given - self.low[columns] if self.low.any() else given
                 if (span != 1).any():
                     rows = np.divide(rows, span, out=None if rows is given else rows)
                 rows = np.clip(rows, 0.0, 1.0, out=None if rows is given else rows)
@@ -254,7 +254,7 @@ class InputScaler:
             if may_hold_nan and not math.isfinite(given.sum()):
                 wrong = ~np.isfinite(given)
                 rows = np.where(wrong, np.where(bounded, 0.5, 0.0), rows)
-        return _with_data(X, rows) if sparse else rows
+        return with_entries(X, rows)
 
 
 def cut_rows(rows: GridRows, bound: float) -> GridRows:
@@ -364,11 +364,14 @@ class LazyRows:
         change: Callable[[np.ndarray], np.ndarray],
         width: int,
         keeps: bool = False,
-    ) -> LazyRows:
+    ) -> LazyRows | csr_array:
         """Return rows of `width` entries that `change` makes of blocks of `rows`.
 
-        With `keeps` they are made once, at their first use, if they are few.
+        With `keeps` they are made once, at their first use, if they are few. CSR rows
+        are made at once.
         """
+        if issparse(rows):
+            return change(rows)
         shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
         if not keeps or 8 * math.prod(shape) > MOST_KEPT:
             return cls(lambda block: change(rows[block]), shape, on_disk)

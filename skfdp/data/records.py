@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.encoder import CodedRows
-from skfdp.data.grid import GridRows, Integers, blocks, on_grid, row_blocks
+from skfdp.data.grid import (
+    GridRows,
+    Integers,
+    blocks,
+    on_grid,
+    row_blocks,
+    with_entries,
+)
 from skfdp.data.input_scaler import InputScaler, LazyRows
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
@@ -172,11 +179,9 @@ class PublicRecords:
     def mapped(self) -> LazyRows | csr_array:
         """The public columns, rescaled by the input scaler, as solvers read them."""
         mask, input_scaler = self.mask, self.input_scaler.of_public(self.mask)
-        if issparse(self._table):
-            return input_scaler.mapped(self.X)
 
-        def change(rows: np.ndarray) -> np.ndarray:
-            return input_scaler.mapped(rows[:, mask])
+        def change(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+            return input_scaler.mapped(rows if mask.all() else rows[:, mask])
 
         return LazyRows.of(self._table, change, int(mask.sum()), keeps=True)
 
@@ -187,7 +192,7 @@ class PublicRecords:
         blocks depends on these sizes. If the sizes depended on the number of private
         entries that are stored, the sum could reveal this number.
         """
-        mapped, sparse = self.mapped, issparse(self._table)
+        mapped, sparse = self.mapped, self.sparse
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
             yield mapped[block]
 
@@ -223,7 +228,7 @@ class PublicRecords:
             mask=np.ones(int(kept.sum()), dtype=bool),
             input_scaler=self.input_scaler.of_public(kept),
             columns=tuple(name for name, is_kept in named if is_kept),
-            sparse=issparse(table),
+            sparse=self.sparse and not self.is_narrowed,
             private_reach=None,
             encoding=None,
             levels=None if self.levels is None else self.levels[kept],
@@ -238,7 +243,7 @@ class PublicRecords:
         if self.encoding is not None:
             return self.encoding.whole
         input_scaler = self.input_scaler.of_public(self.mask)
-        if issparse(self._table):
+        if self.sparse:
             return input_scaler.restored(self.mapped)
         if isinstance(self._table, LargeTable) and not self.in_partitions:
             check_whole(8 * math.prod(self.mapped.shape))
@@ -279,7 +284,7 @@ class Records:
     def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
         scaler, mask = self.input_scaler, self.public.mask
-        if not issparse(self.X):
+        if not self.public.sparse:
             public, integers = self.public.mapped, self.integers
             if integers is None:
                 return public
@@ -296,9 +301,7 @@ class Records:
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
         data = np.where(mask[rows.indices], rows.data, own)
-        return scaler.shorten(
-            csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
-        )
+        return scaler.shorten(with_entries(rows, data))
 
     @property
     def floats(self) -> LazyRows:
@@ -319,15 +322,12 @@ class Records:
         coded = self.coded(np.ones(n_columns), private_part=True)
         if coded is not None:
             return coded.moved(np.zeros(n_columns), None, 1.0, 1.0)
-        given = {"scale": scaler.reach, "room": True, "n_features": n_columns}
-        if issparse(X):
-            own = X if private.all() else X[:, private]
-            return GridRows.build(own, scaler.door, scale=scaler.reach)
 
-        def scaled(rows: np.ndarray) -> np.ndarray:
-            return scaler.door(rows if private.all() else rows[:, private])
+        def own(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
+            return rows if private.all() else rows[:, private]
 
-        return GridRows.build(X, scaled, **given)
+        rows = LazyRows.of(X, own, n_columns)
+        return GridRows.build(rows, scaler.door, scale=scaler.reach, room=True)
 
     def taken(self) -> Integers:
         """Return `integers`, and forget them.
@@ -337,7 +337,7 @@ class Records:
         """
         found = self.integers
         del vars(self)["integers"]
-        if sys.getrefcount(found) > 2 and isinstance(found, GridRows):
+        if found.room is not None and sys.getrefcount(found) > 2:
             return dataclasses.replace(found, room=None)
         return found
 

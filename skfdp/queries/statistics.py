@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from skfdp.data.grid import (
     GRID,
@@ -16,6 +16,7 @@ from skfdp.data.grid import (
     GridRows,
     Integers,
     blocks,
+    entries,
     row_blocks,
     sum_unit,
 )
@@ -498,11 +499,8 @@ class BinCounts(_Sum):
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows, (n_columns, n_bins) = self.X[index], self.shape
-        if issparse(rows):
-            values, columns = rows.data, rows.indices
-        else:
-            values, columns = np.asarray(rows), np.arange(n_columns)
-        columns = columns.astype(np.int64)
+        values, index = entries(rows)
+        columns = np.arange(n_columns)[index]
         with np.errstate(all="ignore"):  # a warning would reveal a private value
             found = self.rule.bins(values.astype(np.float64), columns)
         cells = (columns * n_bins + found).ravel()
@@ -598,9 +596,9 @@ class TemperatureSum(_Sum):
                     for place, point in enumerate(self.points):
                         margins = start + point * step
                         residual = query.loss.residual(margins, query.target[index])
-                        entries = np.trunc(_inner(residual, cut) / unit)
-                        entries = np.clip(np.nan_to_num(entries), -bound, bound)
-                        total[place] += int(entries.sum())  # integers below 2**53
+                        own = np.trunc(_inner(residual, cut) / unit)
+                        own = np.clip(np.nan_to_num(own), -bound, bound)
+                        total[place] += int(own.sum())  # integers below 2**53
         return total
 
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
-from skfdp.data.grid import MAX_STD
+from skfdp.data.grid import MAX_STD, entries
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import Units
@@ -342,10 +342,10 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
 
     Private columns may contain any number, including NaN and infinity.
     """
-    public, sparse = records.public, issparse(records.X)
+    public, sparse = records.public, records.public.sparse
     private, n = np.flatnonzero(~public.mask), public.n_records
     found = {
-        int(place): exactly(public.X[:, [j]])
+        int(place): exactly(public.X[:, [j]], sparse)
         for j, place in enumerate(np.flatnonzero(public.mask))
     }
     X, event = records.X[:, private], plan.event(BINADES)
@@ -366,18 +366,18 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
     return [found[place] for place in range(public.n_features)]
 
 
-def exactly(column: np.ndarray | csr_array) -> FoundBounds:
+def exactly(column: np.ndarray | csr_array, sparse: bool = False) -> FoundBounds:
     """Return the exact bounds of a public column, shape (n_rows, 1).
 
     The bounds are clipped to numbers that the parameter `bounds` accepts. For a
     constant column, the distance between the bounds is the absolute value of the
-    constant, but at least 1. For a CSR column the lower bound is 0.
+    constant, but at least 1. For a CSR column (`sparse`) the lower bound is 0.
     """
-    values = (column.data if issparse(column) else np.asarray(column)).ravel()
+    values = entries(column)[0].ravel()
     values = values[np.isfinite(values)].astype(np.float64)
     low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
     low, high = (float(np.clip(side, -1e100, 1e100)) for side in (low, high))
-    if issparse(column):
+    if sparse:
         low, high = 0.0, max(high, 0.0)
     if high - low < max(1e-100, 1e-12 * max(abs(low), abs(high))):
         low, high = (low, low + max(1.0, abs(low))) if low < 1e99 else (0.0, 1e100)

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse import issparse
 
-from skfdp.data.grid import GRID, row_of_entries, unit_of_squares
+from skfdp.data.grid import GRID, as_dense, column_sums, unit_of_squares
 from skfdp.data.input_scaler import Coordinates, moved_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
@@ -425,7 +424,7 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
         for rows in public.blocks():
             both = rows.min(axis=0), rows.max(axis=0)
             for found, end in zip(ends, both, strict=True):
-                found.append(end.toarray().ravel() if issparse(end) else end)
+                found.append(as_dense(end).ravel())
         low, high = np.min(ends[0], axis=0), np.max(ends[1], axis=0)
         mean = np.zeros(len(low))
         if centre:
@@ -449,20 +448,12 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
 
 def _sums(public: PublicRecords, weights, term: Callable) -> np.ndarray:
     """Return, for each column, the weighted sum of ``term(entries, columns)``."""
-    every, first = np.arange(int(public.mask.sum())), 0
-    total, of_zero = np.zeros(len(every)), term(np.zeros(len(every)), every)
+    total, first = np.zeros(int(public.mask.sum())), 0
     for rows in public.blocks():
         own = slice(first, first + rows.shape[0])
         first = own.stop
         weight = np.ones(rows.shape[0]) if weights is None else weights[own]
-        if not issparse(rows):
-            total += weight @ term(rows, slice(None))
-            continue
-        of_entries = weight[row_of_entries(rows)]
-        terms = term(rows.data, rows.indices) * of_entries
-        total += np.bincount(rows.indices, terms, len(every))
-        stored = np.bincount(rows.indices, of_entries, len(every))
-        total += (weight.sum() - stored) * of_zero
+        total += column_sums(rows, term, weight)
     return total
 
 

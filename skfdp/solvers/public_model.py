@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import joblib
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import Block, Smoothing, placed
-from skfdp.data.grid import Integers, squared_norms
+from skfdp.data.grid import Integers, as_dense, squared_norms
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
@@ -711,7 +711,7 @@ def clipped_away(
     for rows in public.blocks():
         own = residual[first : first + rows.shape[0]]
         first += rows.shape[0]
-        centred = ((rows.toarray() if issparse(rows) else rows) - mean) * scale
+        centred = (as_dense(rows) - mean) * scale
         length = np.sqrt(1 + bias**2 + squared_norms(centred)) * np.abs(own)
         lost = own * (1 - query.clip_norm / np.maximum(length, query.clip_norm))
         by_column += lost @ centred
