@@ -18,9 +18,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skfdp.data.arrays import is_dask
+from skfdp.data.arrays import check_dense, is_dask
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import ArraySource, LargeTable
 from skfdp.data.validation import unmasked, without_traps
@@ -289,7 +288,7 @@ def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
         return rows
 
     table = LargeTable.of(ArraySource(columns, on_disk=False)).after(whole)
-    return dataclasses.replace(table, width=len(mask))
+    return dataclasses.replace(table, width=len(mask), is_limited=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -409,11 +408,11 @@ def _delayed(collection: Any) -> list[Any]:
 
 def _no_rows_of(collection: Any) -> Any:
     """Return a table without rows, with the names and types of a collection."""
-    if issparse(collection._meta):
-        raise TypeError(
-            "X has sparse rows, but partitions must be dense: pass "
-            "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory."
-        )
+    check_dense(
+        collection._meta,
+        "X has sparse rows, but partitions must be dense: pass "
+        "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory.",
+    )
     if hasattr(collection, "rechunk"):
         return np.zeros((0, *collection.shape[1:]), dtype=collection.dtype)
     return collection._meta

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +24,7 @@ from skfdp.base import (
     with_callbacks,
 )
 from skfdp.data.arrays import numeric_target, shaped_target
-from skfdp.data.grid import row_blocks
+from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import check_target
@@ -94,11 +94,11 @@ def optimum(
     n_rows = X.shape[0]
     total = sum(X[block].sum(axis=0, dtype=np.float64) for block in row_blocks(X))
     mean = total / n_rows
-    if issparse(X):  # X minus its column means would be dense
-        square = sum((X[b].astype(np.float64) ** 2).sum(axis=0) for b in row_blocks(X))
-        square = np.maximum(square - n_rows * mean**2, 0.0)
-    else:
-        square = sum(((X[block] - mean) ** 2).sum(axis=0) for block in row_blocks(X))
+
+    def squared(entries: np.ndarray, columns: Any) -> np.ndarray:
+        return (entries - mean[columns]) ** 2
+
+    square = sum(column_sums(X[block], squared) for block in row_blocks(X))
     scale = np.sqrt(loss.curvature * square / n_rows + penalty)
     mean *= fit_intercept
 

@@ -33,7 +33,7 @@ from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import chosen_rows, whole_table
+from skfdp.data.sources import chosen_rows
 from skfdp.data.target import (
     FURTHEST,
     RECODED,
@@ -315,9 +315,11 @@ class Reader:
             X = encoder.coded(X, ~mask if declared.is_private else ())
         how = {"reset": typed or schema is not None, "enough": typed and whole is None}
         X = self.checked(like, X, typed, **how)
+        sparse = issparse(X)
         # A user's public loss, and the release of bounds, cannot read blocks.
-        if like._rows == "raw" or callable(declared.parameters.get("public_loss")):
-            X = whole_table(X)
+        own_loss = callable(declared.parameters.get("public_loss"))
+        if (like._rows == "raw" or own_loss) and not sparse:
+            X = np.asarray(X)
         if whole is None:
             y = self.checked_target(like, y, X.shape[0], planning)
         most, of_rows = declared.max_rows_per_group, None
@@ -390,7 +392,7 @@ class Reader:
                 "encoding": table.public_part(),
                 "levels": table.levels,
             }
-        input_scaler = self._scaler(like, X, names, mask, table)
+        input_scaler = self._scaler(like, X.shape[1], names, mask, table, sparse)
         is_null = None
         if declared.releases_bounds:
             # Malformed values are replaced after the release of the bounds, in
@@ -403,7 +405,7 @@ class Reader:
             input_scaler=input_scaler,
             n_records=n,
             columns=columns,
-            sparse=issparse(X),
+            sparse=sparse,
             target_name=declared.target_name,
             units=units,
             is_weighted=sample_weight is not None,
@@ -517,10 +519,11 @@ class Reader:
     def _scaler(
         self,
         like: Any,
-        X: Any,
+        n_features: int,
         names: Sequence[str] | None,
         mask: np.ndarray,
         table: EncodedTable | None,
+        sparse: bool,
     ) -> InputScaler:
         """Return the input scaler of the declared bounds.
 
@@ -532,10 +535,10 @@ class Reader:
         if table is not None:  # smooth terms are in [-1, 1], blocks have norms up to 1
             bounds = table.smoothing is None and (0.0, 1.0)
             longest = math.sqrt(max(1, len(table.encoder.blocks_)))
-        bound, normalize = like._norm(X.shape[1], mask)
+        bound, normalize = like._norm(n_features, mask)
         exact = not declared.is_private and like._target is not None
         if exact and not (linear and isinstance(bounds, str) and bounds == "private"):
-            resolve_bounds(bounds, X.shape[1], names)
+            resolve_bounds(bounds, n_features, names)
         if exact or like._rows == "raw":
             return InputScaler(feature_bound=math.inf)
         if longest is not None and not linear:
@@ -544,9 +547,9 @@ class Reader:
             UNKNOWN if declared.releases_bounds else bounds,
             bound,
             bool(normalize),
-            X.shape[1],
+            n_features,
             names,
-            issparse(X),
+            sparse,
             public=mask,
             shortens=not linear,
             longest=longest,

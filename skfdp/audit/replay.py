@@ -27,6 +27,7 @@ from sklearn.pipeline import Pipeline
 from skfdp.addresses import public
 from skfdp.audit.mechanism import AuditResult
 from skfdp.base import PrivateEstimator
+from skfdp.data.grid import as_dense
 from skfdp.data.units import numbered
 from skfdp.data.validation import check_number
 from skfdp.mechanisms import noise
@@ -239,15 +240,13 @@ class _Change(NamedTuple):
 
     def row(self, X: Any, record: int, private: np.ndarray) -> Any:
         """Return a table with other values in the private columns of a record."""
-        found = X.tolil() if issparse(X) else X.copy()
-        cells = getattr(found, "iloc", found)
+        sparse = issparse(X)
+        found = X.tolil() if sparse else X.copy()
+        cells, known = (getattr(one, "iloc", one) for one in (found, X))
         for j in np.flatnonzero(private).tolist():
-            if issparse(X):
-                column = X[:, [j]].toarray()[:, 0]
-            else:
-                column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-            cells[record, j] = self._cell(np.asarray(column), column.dtype)
-        return type(X)(found) if issparse(X) else found
+            column = np.asarray(as_dense(known[:, j])).ravel()
+            cells[record, j] = self._cell(column, known[:, j].dtype)
+        return type(X)(found) if sparse else found
 
     def target(self, y: Any, record: int, split: Split) -> Any:
         """Return a target of the same type with another value for one record."""
@@ -343,7 +342,7 @@ def checked(
 
 def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
     """Return one key for each record. Only equal records have equal keys."""
-    cells = np.asarray(X.toarray() if issparse(X) else X, dtype=object)
+    cells = np.asarray(as_dense(X), dtype=object)
     rows = map(repr, cells[:, columns].tolist())
     targets = [None] * X.shape[0] if y is None else np.asarray(y).tolist()
     return list(zip(rows, map(repr, targets), strict=True))

@@ -64,6 +64,18 @@ def check_no_path(X: Any) -> None:
         )
 
 
+def frame_or_rows(X: Any) -> Any:
+    """Return X if it is a frame, CSR rows if it is sparse, and otherwise an array."""
+    if issparse(X):
+        return X.tocsr()
+    if is_frame(X):
+        return X
+    X = unmasked(X)
+    # The type of a list does not determine the types of its cells.
+    listed = isinstance(X, (list, tuple))
+    return np.array(X, dtype=object) if listed else np.asarray(X)
+
+
 def check_table(X: Any) -> Any:
     """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
@@ -198,14 +210,14 @@ def check_arrays(
     if not in_memory and (table := large_table(X)) is not None:
         X = _checked_table(estimator, table, reset)
     else:
-        if issparse(X) and not accept_sparse:
-            raise TypeError(
+        if not accept_sparse:
+            check_dense(
+                X,
                 f"{type(estimator).__name__} needs a dense X, but X is sparse: pass "
                 "X.toarray() if it fits into memory, or use a linear estimator "
-                "directly, which centres sparse rows without making them dense."
+                "directly, which centres sparse rows without making them dense.",
             )
-        X = _validated(estimator, X, reset, accept_sparse)
-        X = _canonical(X) if issparse(X) else X
+        X = _canonical(_validated(estimator, X, reset, accept_sparse))
     relation, n_rows = getattr(estimator, "neighboring_relation", None), X.shape[0]
     hidden = reset and relation and not Relation.of(relation).counts_are_public
     if enough and not hidden and n_rows < (2 if reset else 1):
@@ -251,8 +263,6 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
     are refused later. ``typed=False`` converts every type, for a part of a table whose
     types were checked.
     """
-    if isinstance(X, LargeTable) or issparse(X) or hasattr(type(X), "collect"):
-        return X
     if type(X).__name__ == "RecordBatch":  # scikit-learn does not read its names
         from pyarrow import Table
 
@@ -400,7 +410,7 @@ def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> 
     if X.dtype.kind != "f" or not public.any():
         return
     for block in row_blocks(X):  # in blocks, to avoid a copy of all public columns
-        values, columns = entries(X[block])
+        values, columns, _ = entries(X[block])
         values = values[..., public[columns]]
         if not np.isfinite(values).all():
             what = "NaN" if np.isnan(values).any() else "infinity"
@@ -497,13 +507,21 @@ def check_complete(y: np.ndarray, given: Any) -> None:
         raise ValueError(_INSTEAD["Input X contains infinity"].replace("Input X", "y"))
 
 
-def _canonical(X) -> csr_array:
+def check_dense(X: Any, message: str) -> None:
+    """Raise TypeError with a message if X is sparse."""
+    if issparse(X):
+        raise TypeError(message)
+
+
+def _canonical(X: Any) -> Any:
     """Return canonical CSR rows, with increasing column numbers and no duplicates.
 
-    Norms are computed from stored entries. If a row repeated a column number, the norm
-    of the row could exceed the computed norm. The flags in X that state its format are
-    not trusted.
+    Dense rows are returned unchanged. Norms are computed from stored entries. If a row
+    repeated a column number, the norm of the row could exceed the computed norm. The
+    flags in X that state its format are not trusted.
     """
+    if not issparse(X):
+        return X
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     valid = False
     with contextlib.suppress(ValueError):  # this error may quote an entry

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -434,7 +434,7 @@ class EncodedTable:
     def blanked(self) -> EncodedTable:
         """Return the table with zeros in place of private entries."""
         encoded = self.encoded
-        if issparse(encoded):
+        if self.encoder.sparse_output:
             encoded = blanked(encoded, self.public_encoded)
         else:
             source = encoded.source.blanked(self.public_blocks)
@@ -449,14 +449,15 @@ class EncodedTable:
     @functools.cached_property
     def whole(self) -> np.ndarray | csr_array:
         """All rows of `encoded`, as an array in memory."""
-        return self.encoded if issparse(self.encoded) else np.asarray(self.encoded)
+        sparse = self.encoder.sparse_output
+        return self.encoded if sparse else np.asarray(self.encoded)
 
     def rows(self) -> LargeTable | csr_array:
         """Return the rows of solver columns, shape (n_rows, n_columns)."""
         smoothing, encoded = self.smoothing, self.encoded
         if smoothing is None:
             return encoded
-        if issparse(encoded):
+        if self.encoder.sparse_output:
             return smoothing.rows(encoded)
         source = encoded.source.smooth(smoothing)
         return dataclasses.replace(encoded, source=source, width=smoothing.n_columns)

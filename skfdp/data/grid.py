@@ -27,26 +27,20 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
     """Yield slices that cover the rows; each has a bounded number of stored entries."""
-    width = math.ceil(X.nnz / max(1, X.shape[0])) if issparse(X) else X.shape[1]
-    return blocks(X.shape[0], width)
+    n_entries = getattr(X, "nnz", math.prod(X.shape))
+    return blocks(X.shape[0], math.ceil(n_entries / max(1, X.shape[0])))
 
 
-def entries(rows: np.ndarray | csr_array) -> tuple[np.ndarray, Any]:
-    """Return the stored entries of rows, and the index of their columns.
+def entries(rows: np.ndarray | csr_array) -> tuple[np.ndarray, Any, Callable]:
+    """Return the stored entries of rows, the index of their columns, and a function.
 
     ``vector[index]`` are the numbers that a vector, with one number for each column,
-    has for these entries.
+    has for these entries. The function returns rows with other entries in their places.
     """
-    if issparse(rows):
-        return rows.data, rows.indices
-    return np.asarray(rows), slice(None)
-
-
-def with_entries(rows: np.ndarray | csr_array, values: np.ndarray) -> Any:
-    """Return rows that store other values in the places of `entries`."""
-    if issparse(rows):
-        return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-    return values
+    if not issparse(rows):
+        return np.asarray(rows), slice(None), lambda values: values
+    where = rows.indices, rows.indptr
+    return rows.data, rows.indices, lambda v: csr_array((v, *where), shape=rows.shape)
 
 
 def as_dense(rows: np.ndarray | csr_array) -> np.ndarray:
@@ -54,25 +48,21 @@ def as_dense(rows: np.ndarray | csr_array) -> np.ndarray:
     return rows.toarray() if issparse(rows) else rows
 
 
-def row_sizes(rows: np.ndarray | csr_array, columns: np.ndarray) -> np.ndarray:
-    """Return the number of stored entries of each row in a mask of columns."""
-    if not issparse(rows):
-        return np.full(len(rows), columns.sum())
-    return with_entries(rows, columns[rows.indices].astype(np.int64)).sum(axis=1)
-
-
 def column_sums(
     rows: np.ndarray | csr_array,
     term: Callable[[np.ndarray, Any], np.ndarray],
-    weights: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return, for each column, the sum of weights times ``term(entries, columns)``.
 
     `columns` is as for `entries`. The sum includes the zeros that CSR does not store.
+    `weights` are those of the rows; None: all are 1.
     """
     if not issparse(rows):
-        return weights @ term(rows, slice(None))
+        terms = term(rows, slice(None))
+        return terms.sum(axis=0) if weights is None else weights @ terms
     every, n = np.arange(rows.shape[1]), rows.shape[1]
+    weights = np.ones(rows.shape[0]) if weights is None else weights
     own = np.repeat(weights, np.diff(rows.indptr))
     stored = np.bincount(rows.indices, own, n)
     found = np.bincount(rows.indices, term(rows.data, rows.indices) * own, n)
@@ -161,10 +151,68 @@ def times_columns(
     rows: np.ndarray | csr_array, factor: np.ndarray | float
 ) -> np.ndarray | csr_array:
     """Multiply each column by its factor; CSR rows keep their sparsity pattern."""
-    values, columns = entries(rows)
+    values, columns, rows_of = entries(rows)
     with np.errstate(all="ignore"):  # a warning would reveal a private value
-        own = factor if np.ndim(factor) == 0 else factor[columns]
-        return with_entries(rows, values * own)
+        return rows_of(values * (factor if np.ndim(factor) == 0 else factor[columns]))
+
+
+#: Rescaled public columns of at most this many bytes are kept in memory. Otherwise they
+#: are rescaled again on each pass.
+MOST_KEPT = 2**26
+
+
+@dataclasses.dataclass(frozen=True)
+class LazyRows:
+    """Rows that are computed when they are read, one block at a time.
+
+    Queries read them like a table. ``read(block)`` returns some of the rows, float64,
+    which callers must not change; `block` is a slice or row numbers.
+    """
+
+    read: Callable[[slice | np.ndarray], np.ndarray]
+    shape: tuple[int, int]
+    #: Whether the rows are computed from rows in a file.
+    on_disk: bool
+
+    @classmethod
+    def of(
+        cls,
+        rows: Any,
+        change: Callable[[np.ndarray], np.ndarray],
+        width: int,
+        keeps: bool = False,
+    ) -> LazyRows | csr_array:
+        """Return rows of `width` entries that `change` makes of blocks of `rows`.
+
+        With `keeps` they are made once, at their first use, if they are few. CSR rows
+        are made at once.
+        """
+        if issparse(rows):
+            return change(rows)
+        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
+        if not keeps or 8 * math.prod(shape) > MOST_KEPT:
+            return cls(lambda block: change(rows[block]), shape, on_disk)
+
+        @functools.cache
+        def kept() -> np.ndarray:
+            found = np.empty(shape)
+            for block in blocks(*shape):
+                found[block] = change(rows[block])
+            found.flags.writeable = False
+            return found
+
+        return cls(lambda block: kept()[block], shape, on_disk)
+
+    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
+        return self.read(block)
+
+    def lengths(self) -> np.ndarray:
+        """Return the norm of each row, float64 (n_rows,)."""
+        found = np.empty(self.shape[0])
+        for block in blocks(*self.shape):
+            # `squared_norms` uses einsum, which does not warn of an overflow.
+            found[block] = np.sqrt(squared_norms(self[block]))
+        return found
 
 
 class Integers:
@@ -517,7 +565,7 @@ class SparseGridRows(Integers):
             data[X.indptr[block.start] : X.indptr[block.stop]] = own
             # |x|**2 - 2 x.shift + |shift|**2, where every term is an integer < 2**53.
             terms = own * (own - 2 * shift[rows.indices])
-            squared_norms[block] = with_entries(rows, terms).sum(axis=1) + far
+            squared_norms[block] = entries(rows)[2](terms).sum(axis=1) + far
         indptr = X.indptr.astype(np.int64)
         indices = X.indices.astype(np.int32, copy=False)
         return cls(data, indices, indptr, shift, squared_norms, scale)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,15 +20,12 @@ from skfdp.data.grid import (
     GRID,
     GridRows,
     Integers,
-    blocks,
+    LazyRows,
     entries,
     on_grid,
     row_blocks,
-    row_sizes,
-    squared_norms,
     times_columns,
     unit_of_squares,
-    with_entries,
 )
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_interval
@@ -121,9 +117,8 @@ class InputScaler:
             return None
         is_null = np.zeros(X.shape[0], dtype=bool)
         for block in row_blocks(X):
-            rows = X[block]
-            values, columns = entries(rows)
-            wrong = with_entries(rows, ~np.isfinite(values) & free[columns])
+            values, columns, rows_of = entries(X[block])
+            wrong = rows_of(~np.isfinite(values) & free[columns])
             is_null[block.start + wrong.nonzero()[0]] = True
         return is_null if is_null.any() else None
 
@@ -148,7 +143,7 @@ class InputScaler:
             return times_columns(rows, 1 / self.divisor)
         # Divide the private part of each row by its norm or by `feature_bound`.
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
-        out, columns = entries(rows)
+        out, columns, rows_of = entries(rows)
         chosen: Any = ... if own.all() else (..., own[columns])
         values, bound = out[chosen], float(self.feature_bound)
         if own.sum() == 1:  # without a loop that takes half a second to compile
@@ -160,16 +155,17 @@ class InputScaler:
             # numba loads with the first fit, not with `import skfdp`.
             from skfdp.kernels.contributions import shorten
 
-            ends = np.append(0, np.cumsum(row_sizes(rows, own)))
+            of_own = rows_of(np.broadcast_to(own[columns], out.shape))
+            ends = np.append(0, np.cumsum(of_own.sum(axis=1)))
             given = bound, self.normalize, unit_of_squares(own.sum())
             found = np.empty(values.size)
             shorten(values.ravel(), ends, *given, found)
         found = found.reshape(values.shape)
         if own.all():
-            return with_entries(rows, found)
+            return rows_of(found)
         out = out.copy()
         out[chosen] = found
-        return with_entries(rows, out)
+        return rows_of(out)
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return rows for quantisation, in the unit `reach`.
@@ -233,7 +229,7 @@ class InputScaler:
         bounds. Each number is converted to float64 before anything else. So it does not
         matter which type it shares with the numbers of other rows and columns.
         """
-        values, columns = entries(X)
+        values, columns, rows_of = entries(X)
         may_hold_nan = values.dtype.kind == "f"
         span = self.span if self.span is None else self.span[columns]
         # C order. In F order, the order in which a sum adds columns would depend on the
@@ -254,7 +250,7 @@ class InputScaler:
             if may_hold_nan and not math.isfinite(given.sum()):
                 wrong = ~np.isfinite(given)
                 rows = np.where(wrong, np.where(bounded, 0.5, 0.0), rows)
-        return with_entries(X, rows)
+        return rows_of(rows)
 
 
 def cut_rows(rows: GridRows, bound: float) -> GridRows:
@@ -337,65 +333,6 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
         f"bounds names the column {name!r}, which X does not have: in tools that "
         "select columns, such as RFE, declare one pair for all."
     )
-
-
-#: Rescaled public columns of at most this many bytes are kept in memory. Otherwise they
-#: are rescaled again on each pass.
-MOST_KEPT = 2**26
-
-
-@dataclasses.dataclass(frozen=True)
-class LazyRows:
-    """Rows that are computed when they are read, one block at a time.
-
-    Queries read them like a table. ``read(block)`` returns some of the rows, float64,
-    which callers must not change; `block` is a slice or row numbers.
-    """
-
-    read: Callable[[slice | np.ndarray], np.ndarray]
-    shape: tuple[int, int]
-    #: Whether the rows are computed from rows in a file.
-    on_disk: bool
-
-    @classmethod
-    def of(
-        cls,
-        rows: Any,
-        change: Callable[[np.ndarray], np.ndarray],
-        width: int,
-        keeps: bool = False,
-    ) -> LazyRows | csr_array:
-        """Return rows of `width` entries that `change` makes of blocks of `rows`.
-
-        With `keeps` they are made once, at their first use, if they are few. CSR rows
-        are made at once.
-        """
-        if issparse(rows):
-            return change(rows)
-        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
-        if not keeps or 8 * math.prod(shape) > MOST_KEPT:
-            return cls(lambda block: change(rows[block]), shape, on_disk)
-
-        @functools.cache
-        def kept() -> np.ndarray:
-            found = np.empty(shape)
-            for block in blocks(*shape):
-                found[block] = change(rows[block])
-            found.flags.writeable = False
-            return found
-
-        return cls(lambda block: kept()[block], shape, on_disk)
-
-    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
-        return self.read(block)
-
-    def lengths(self) -> np.ndarray:
-        """Return the norm of each row, float64 (n_rows,)."""
-        found = np.empty(self.shape[0])
-        for block in blocks(*self.shape):
-            # `squared_norms` uses einsum, which does not warn of an overflow.
-            found[block] = np.sqrt(squared_norms(self[block]))
-        return found
 
 
 # If the factors of two columns differ by more than this ratio, all factors are applied

@@ -13,16 +13,16 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import (
     GridRows,
     Integers,
+    LazyRows,
     blocks,
+    entries,
     on_grid,
     row_blocks,
-    with_entries,
 )
-from skfdp.data.input_scaler import InputScaler, LazyRows
+from skfdp.data.input_scaler import InputScaler
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -245,7 +245,7 @@ class PublicRecords:
         input_scaler = self.input_scaler.of_public(self.mask)
         if self.sparse:
             return input_scaler.restored(self.mapped)
-        if isinstance(self._table, LargeTable) and not self.in_partitions:
+        if getattr(self._table, "is_limited", False):
             check_whole(8 * math.prod(self.mapped.shape))
         rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
@@ -300,8 +300,8 @@ class Records:
         rows = scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
-        data = np.where(mask[rows.indices], rows.data, own)
-        return scaler.shorten(with_entries(rows, data))
+        values, columns, rows_of = entries(rows)
+        return scaler.shorten(rows_of(np.where(mask[columns], values, own)))
 
     @property
     def floats(self) -> LazyRows:
@@ -349,11 +349,12 @@ class Records:
         Only private columns are returned if `private_part`. The choice between codes
         and columns (None) depends on public facts alone.
         """
-        source, public = getattr(self.X, "source", None), self.public
-        usable = isinstance(source, CodedRows) and not self.X.steps
+        public, scaler = self.public, self.public.input_scaler
+        if public.encoding is None or public.sparse or self.X.steps:
+            return None
         # Rows, or the sums of persons, must not be divided by their norms.
-        scaler, joint = public.input_scaler, public.units and public.units.joint
-        usable = usable and not (joint or scaler.shortens or scaler.normalize)
+        joint, source = public.units and public.units.joint, self.X.source
+        usable = not (joint or scaler.shortens or scaler.normalize)
         if not usable or not source.saves(public.n_outputs):
             return None
         if private_part:

@@ -236,6 +236,8 @@ class LargeTable:
     steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
     #: Increasing numbers of the selected rows of the source; None: every row.
     rows: np.ndarray | None = None
+    #: Whether public columns may become one array only within the working memory.
+    is_limited: bool = True
 
     ndim: ClassVar[int] = 2
 
@@ -377,11 +379,6 @@ def check_whole(n_bytes: int) -> None:
             "limit by sklearn.set_config(working_memory=...), in MiB; otherwise use a "
             "step that reads X in blocks, as the linear estimators do."
         )
-
-
-def whole_table(X: Any) -> Any:
-    """Return a large table as an array, and any other table unchanged."""
-    return np.asarray(X) if isinstance(X, LargeTable) else X
 
 
 def chosen_rows(X: Any, rows: np.ndarray) -> Any:

@@ -37,10 +37,8 @@ def products(
     Each thread needs its own object. `largest` bounds the entries of a residual times
     its row.
     """
-    if isinstance(rows, CodedGridRows):
-        return CodedProducts(rows, n_outputs)
-    if isinstance(rows, SparseGridRows):
-        return SparseProducts(rows, n_outputs)
+    if type(rows) in _PRODUCTS:
+        return _PRODUCTS[type(rows)](rows, n_outputs)
     # This choice may depend on private rows: it changes the time, but not the numbers.
     wide = rows.table.shape[1] >= vectors.WIDTH and largest <= LARGEST_SHORT_PRODUCT
     if wide and _inner_products_are_short(rows):
@@ -327,6 +325,10 @@ class CodedProducts(Products):
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         return self.rows.of_levels(*self._sums)
+
+
+#: The products of rows for which there is no choice.
+_PRODUCTS = {SparseGridRows: SparseProducts, CodedGridRows: CodedProducts}
 
 
 def _inner_products_are_short(rows: Integers) -> bool:

@@ -13,7 +13,8 @@ import math
 
 import numpy as np
 
-from skfdp.data.input_scaler import LazyRows, Rotation, moved_rows, rotated_width
+from skfdp.data.grid import LazyRows
+from skfdp.data.input_scaler import Rotation, moved_rows, rotated_width
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event

@@ -12,7 +12,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from scipy.special import expit, ndtr
 
 from skfdp.data.arrays import (
@@ -21,6 +20,7 @@ from skfdp.data.arrays import (
     check_no_path,
     column_labels,
     column_names,
+    frame_or_rows,
     is_frame,
     name_facts,
     numeric_target,
@@ -30,9 +30,10 @@ from skfdp.data.arrays import (
     target_name,
 )
 from skfdp.data.cells import numbers, objects
+from skfdp.data.grid import as_dense
 from skfdp.data.target import check_target, encode_any
 from skfdp.data.units import Units, units_as_weighted, without_group_column
-from skfdp.data.validation import is_missing, unmasked, without_traps
+from skfdp.data.validation import is_missing, without_traps
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import SQUARES
@@ -778,13 +779,7 @@ class Scored:
         y = numeric_target(y) if layout.classes is None else y
         check_no_path(X)
         check_names(X)
-        if issparse(X):
-            X = X.tocsr()
-        elif not is_frame(X):
-            X = unmasked(X)
-            # The type of a list does not determine the types of its cells.
-            listed = isinstance(X, (list, tuple))
-            X = np.array(X, dtype=object) if listed else np.asarray(X)
+        X = frame_or_rows(X)
         if len(getattr(X, "shape", ())) != 2:
             raise ValueError(
                 f"X=<{type(X).__name__}> must be a table with rows and columns."
@@ -837,9 +832,9 @@ def _groups(
                 f"by={shown(by)} must be the name or the position of a public column "
                 "of X, or a Series with a name."
             )
-        column = X[:, [place]].toarray()[:, 0] if issparse(X) else raw_column(X, place)
-        name, framed = columns[place], hasattr(column, "to_list")
-        values = column.to_list() if framed else column.tolist()
+        cells = raw_column(X, place) if is_frame(X) else as_dense(X[:, [place]])[:, 0]
+        name, framed = columns[place], hasattr(cells, "to_list")
+        values = cells.to_list() if framed else cells.tolist()
     if len(values) != X.shape[0]:
         raise ValueError(
             f"by has {len(values)} entries, but X has {X.shape[0]} rows: give one "

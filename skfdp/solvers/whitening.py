@@ -23,8 +23,8 @@ from scipy.linalg import eigh
 from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import EXPLAINED, shares_of_norm
-from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.input_scaler import InputScaler, LazyRows
+from skfdp.data.grid import GRID, GridRows, LazyRows, blocks
+from skfdp.data.input_scaler import InputScaler
 
 #: Largest number of principal directions in the basis.
 MOST_DIRECTIONS = 1024

@@ -24,7 +24,8 @@ from skfdp import (
     TableSchema,
     UtilityWarning,
 )
-from skfdp.data.input_scaler import InputScaler, LazyRows
+from skfdp.data.grid import LazyRows
+from skfdp.data.input_scaler import InputScaler
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import (
     Huber,

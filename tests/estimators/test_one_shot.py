@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger
-from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import InputScaler, LazyRows
+from skfdp.data.grid import GRID, GridRows, LazyRows
+from skfdp.data.input_scaler import InputScaler
 from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
-from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler, LazyRows, moved_rows
+from skfdp.data.grid import GridRows, LazyRows
+from skfdp.data.input_scaler import InputScaler, moved_rows
 from skfdp.data.sources import (
     ArraySource,
     LargeTable,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from skfdp.data import input_scaler as mapped
+from skfdp.data import grid
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.input_scaler import (
+    UNBOUNDED_REACH,
     InputScaler,
     Rotation,
     moved_rows,
@@ -369,14 +370,14 @@ def test_rows_are_those_of_the_input_scaler_and_public_ones_to_the_last_bit(
     X, mask, kept, bounds, monkeypatch
 ):
     if not kept:
-        monkeypatch.setattr(mapped, "MOST_KEPT", 0)
+        monkeypatch.setattr(grid, "MOST_KEPT", 0)
     records, mixed = records_of(X, MASKS[mask], bounds=bounds), mask == "some"
     for block in (slice(0, 17), slice(17, N), slice(3, 4)):
         wanted = records.input_scaler.mapped(X[block])
         found, own = records.mapped[block], MASKS[mask]
         assert np.array_equal(found[:, own], wanted[:, own]) or not mixed
         # Private columns are multiples of the grid, scaled by the length of their row.
-        step = (GRID if bounds else GRID * mapped.UNBOUNDED_REACH) * (not own.all())
+        step = (GRID if bounds else GRID * UNBOUNDED_REACH) * (not own.all())
         assert np.abs(found - wanted).max() < 8 * step + 1e-300
         shown = records.public.mapped[block]
         assert np.array_equal(shown, wanted[:, own])
