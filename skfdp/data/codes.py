@@ -140,7 +140,7 @@ class CodedGridRows(Integers):
         alone = own - crossed
         for j in range(self.n_categories):
             total += alone[self.codes[:, j]]
-        # The square of (WHOLE - a) L + a M, minus products with the shift, is a
+        # The square of (ONE - a) L + a M, minus products with the shift, is a
         # polynomial of a, whose coefficients depend on the place.
         both = np.append(levels[:-1].multiply(levels[1:]).sum(axis=1), 0)
         after, crossed_after = np.append(own[1:], 0), np.append(crossed[1:], 0)

@@ -54,7 +54,7 @@ FALLBACK, FALLBACK_OF_SPARSE = (-1.0, 1.0), (0.0, 1.0)
 OF_ZEROS = (0.0, 1.0)
 #: Bound of the probability that empty bins of a column count as significant, because of
 #: noise. This error costs little, because the fallback bounds are just as arbitrary.
-CHANCE_OF_A_CUT = 0.05
+FALSE_ALARM = 0.05
 #: Share of the records with a finite number other than 0 that may be outside of the
 #: bounds.
 MAY_MISS = 0.05
@@ -109,10 +109,10 @@ def threshold(length: int) -> float:
     a window holds negative numbers, positive numbers, or both. A standard normal
     exceeds z with probability at most ``exp(-z**2 / 2) / 2``, and ``1 / (k (k + 1))``
     sums to 1 over all lengths k. The probability that any window of empty bins exceeds
-    its threshold is therefore at most ``CHANCE / 2``.
+    its threshold is therefore at most ``FALSE_ALARM / 2``.
     """
     windows = 3 * N_BINADES * length * (length + 1)
-    return math.sqrt(2 * math.log(windows / CHANCE_OF_A_CUT))
+    return math.sqrt(2 * math.log(windows / FALSE_ALARM))
 
 
 @dataclasses.dataclass(frozen=True)

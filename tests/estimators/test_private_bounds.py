@@ -198,13 +198,13 @@ def test_any_counts_make_bounds_within(counts, std, n):
 def test_empty_bins_pass_seldom():
     noise = np.random.default_rng(0).normal(size=(1000, Binades().n_bins))
     rough = [decoding.rough_bounds(Told(row, 1.0, 1000)) for row in noise]
-    assert sum(found is not None for found in rough) / 1000 <= decoding.CHANCE_OF_A_CUT
+    assert sum(found is not None for found in rough) / 1000 <= decoding.FALSE_ALARM
 
 
 def test_thresholds_keep_the_stated_bound_over_all_windows():
     lengths = range(1, N_BINADES + 1)
     tails = [math.exp(-(decoding.threshold(k) ** 2) / 2) / 2 for k in lengths]
-    assert 3 * N_BINADES * sum(tails) <= decoding.CHANCE_OF_A_CUT / 2
+    assert 3 * N_BINADES * sum(tails) <= decoding.FALSE_ALARM / 2
 
 
 # -- tables of users -----------------------------------------------------------------
