@@ -358,6 +358,7 @@ _UNDECLARED = {
     "normalize": False,
     "public_loss": None,
     "threshold": "auto",
+    "power": 1.5,
     "class_weight": None,
     "loss": "log_loss",
 }

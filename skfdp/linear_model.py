@@ -27,7 +27,7 @@ from skfdp.data.arrays import numeric_target, shaped_target
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import check_target
+from skfdp.data.target import check_target, loss_name
 from skfdp.data.validation import (
     check_choice,
     check_flag,
@@ -35,12 +35,12 @@ from skfdp.data.validation import (
     guarded_fit,
     without_traps,
 )
-from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import CLASSIFICATION, OF_RATES, REGRESSION
+from skfdp.kernels.losses.loss import Loss, loss_named
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, huber
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 from skfdp.reader import Declaration
 from skfdp.schema import pandas_for
 from skfdp.solvers import (
@@ -52,6 +52,7 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     OneShot,
+    Tweedie,
     resolve,
 )
 from skfdp.solvers.centring import Centring
@@ -785,8 +786,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     ----------
     epsilon, delta : float, default=1.0, 1e-5
         The budget of one `fit`; 1 is a usual epsilon. ``epsilon=float("inf")``: no
-        privacy; the optimum of scikit-learn's `Ridge` or `PoissonRegressor`, without
-        use of `bounds`.
+        privacy; the optimum of scikit-learn's `Ridge`, `PoissonRegressor`,
+        `GammaRegressor` or `TweedieRegressor`, without use of `bounds`.
     <schema>
     <target>
     target_bounds : (float, float), default=None
@@ -802,25 +803,27 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
 
     Other Parameters
     ----------------
-    loss : {"squared_error", "huber", "poisson"} or Huber, default="squared_error"
-        "squared_error" is half the squared error. "huber" is the Huber loss;
-        ``Huber(threshold=...)`` of `skfdp.solvers` sets its threshold. "poisson" is
-        half the Poisson deviance of non-negative targets, with a log link.
+    loss : name, Huber or Tweedie, default="squared_error"
+        "squared_error" is half the squared error. "huber" is the Huber loss.
+        "poisson", "gamma" and "tweedie" are half a deviance with a log link: for counts
+        and rates, for amounts above 0, and for amounts of which many are 0.
+        ``Huber(threshold=...)`` and ``Tweedie(power=...)`` of `skfdp.solvers` set the
+        parameter of a loss.
     <solver>
     public_model : name, regressor or None, default="auto"
         Model of the public columns, from whose predictions the descent starts. The
         names need a public target, and are those of `FeatureDPLogisticRegression`:
         "linear" is a ridge regression, or a `PoissonRegressor` with
-        ``loss="poisson"``. "auto" needs an intercept, too. Without public columns it
+        a log link. "auto" needs an intercept, too. Without public columns it
         means the mean of the target. Another regressor is cloned and fitted on the
         public columns of ``input_scaler_(X)`` and the public target. A fitted regressor
         is used unchanged, even if the target is private. Both need public and private
-        columns. With ``loss="poisson"`` the regressor must predict rates. None starts
+        columns. With a log link the regressor must predict rates. None starts
         from the mean.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
-        Penalty on the weights of the columns as scaled by `bounds`. For the Poisson
-        loss it is defined as in `PoissonRegressor`. For the other losses it is defined
+        Penalty on the weights of the columns as scaled by `bounds`. With a log link it
+        is defined as in `PoissonRegressor`. For the other losses it is defined
         as in `Ridge`: the sum of losses plus ``alpha / 2 |w|**2``. With sample weights
         the sums and means of losses are weighted. "auto" means no penalty (1.0 at
         ``epsilon=inf``).
@@ -832,8 +835,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights per unit of X within `bounds`, in units of the target (for Poisson, of
-        its logarithm). Predictions are ``input_scaler_(X) @ coef_ + intercept_``,
+        Weights per unit of X within `bounds`, in units of the target (of its logarithm
+        with a log link). Predictions are ``input_scaler_(X) @ coef_ + intercept_``,
         clipped to `target_bounds`. `input_scaler_` only clips values outside `bounds`.
         With ``normalize=True`` the weights act on normalised rows.
     intercept_ : float
@@ -858,7 +861,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     is None:
 
     * Neighbours share every public column, and the target if it is public.
-    * The scales of target and rows, and for the Poisson loss the mean of the fitted
+    * The scales of target and rows, and with a log link the mean of the fitted
       rates, are means of numbers in public or released intervals. Each interval is
       rescaled to [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1
       otherwise. The same holds for the sum of the private rows, which are clipped to
@@ -925,7 +928,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
+        tags.target_tags.positive_only = loss_name(self.loss) in OF_RATES
         # scikit-learn's check fits 200 records; with a small budget R2 is below 0.5.
         # Tags are read before parameters are checked, also to print an estimator.
         is_inf = isinstance(self.epsilon, numbers.Real) and math.isinf(self.epsilon)
@@ -942,14 +945,15 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
 
     @property
     def _loss_name(self) -> str:
-        found = resolve("loss", self.loss, {"huber": Huber}, *REGRESSION)
-        return "huber" if isinstance(found, Huber) else found
+        kinds = {"huber": Huber, "tweedie": Tweedie}
+        return loss_name(resolve("loss", self.loss, kinds, *REGRESSION))
 
     def _loss(self) -> Loss:
         # The Huber threshold refers to the scaled target, and is set after the scale
         # was released.
-        name = self._loss_name
-        return huber(math.inf) if name == "huber" else REGRESSION_LOSSES[name]
+        name, given = self._loss_name, {"huber": math.inf}
+        given["tweedie"] = self._given()["power"]
+        return loss_named(name, given.get(name, REGRESSION_LOSSES[name].parameter))
 
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha
@@ -974,7 +978,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             records.target,
             loss,
             records.public.n_outputs,
-            penalty=scales.penalty(found, records.total_weight),
+            penalty=scales.penalty(loss, found, records.total_weight),
             shares=records.public.shares,
             fit_intercept=self.fit_intercept,
         )
@@ -1050,8 +1054,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            ``input_scaler_(X) @ coef_ + intercept_``, or its exponential for the
-            Poisson loss, clipped to `target_bounds`.
+            ``input_scaler_(X) @ coef_ + intercept_``, or with a log link its
+            exponential, clipped to `target_bounds`.
         """
         margins = self._margins(X)
         if self.target_map_.log:

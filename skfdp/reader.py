@@ -46,6 +46,7 @@ from skfdp.data.target import (
     declared_labels,
     encode_any,
     encode_labels,
+    loss_name,
     resolve_class_weight,
 )
 from skfdp.data.units import (
@@ -56,6 +57,7 @@ from skfdp.data.units import (
     without_group_column,
 )
 from skfdp.data.validation import UtilityWarning, check_choice, warn_caller
+from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
@@ -482,9 +484,7 @@ class Reader:
             ):  # integers at the door, as of columns
                 step = (high - low) * TARGET_STEP
                 y = low + np.rint((np.clip(y, low, high) - low) / step) * step
-            # A loss may be an object.
-            log = isinstance(loss, str) and loss == "poisson"
-            target_map = TargetMap(log=log, low=low, high=high)
+            target_map = TargetMap(log=loss_name(loss) in OF_RATES, low=low, high=high)
             return y, missing if missing.any() else None, {"target_map": target_map}
         classes = declared.classes
         if y is not None:

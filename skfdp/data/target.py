@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skfdp.data.validation import check_interval, check_size
+from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy.checks import computed, shown
 from skfdp.privacy.checks import text as checked_text
 
@@ -580,7 +581,12 @@ class TargetMap:
         return math.log(self.scale) if self.log else self.centre
 
 
-def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, float]:
+def loss_name(loss: Any) -> str:
+    """Return the name of a loss, from its name or an object with its parameter."""
+    return loss if isinstance(loss, str) else type(loss).__name__.lower()
+
+
+def check_target_bounds(bounds: Any, loss: Any, required: bool) -> tuple[float, float]:
     """Return the declared bounds as floats; -inf and inf without bounds."""
     if bounds is None:
         if required:
@@ -602,22 +608,24 @@ def check_target_bounds(bounds: Any, loss: str, required: bool) -> tuple[float, 
             "numbers with low < high."
         )
     check_interval("target_bounds", bounds, low, high)
-    if loss == "poisson" and low < 0:
+    if loss_name(loss) in OF_RATES and (low < 0 or (loss == "gamma" and low == 0)):
+        least = "above 0" if loss == "gamma" else "at least 0"
         raise ValueError(
-            f"target_bounds={shown(bounds)} must not be negative for loss='poisson': "
-            "counts start at 0."
+            f"target_bounds={shown(bounds)} must be {least} for loss={shown(loss)}: "
+            "declare a larger lower bound, or choose another loss."
         )
     return low, high
 
 
 def check_target(
-    y: np.ndarray, loss: str, bounded: bool, finite: bool = True
+    y: np.ndarray, loss: Any, bounded: bool, finite: bool = True
 ) -> np.ndarray:
     """Return y as float64; errors quote no value.
 
-    Negative counts are refused without declared bounds. With bounds they are clipped,
-    because an error would reveal a private target. `finite=False` accepts NaN and
-    infinity. Objects that are not numbers are NaN: a private one must not stop a fit.
+    Without declared bounds values for which the loss is not defined are refused. With
+    bounds they are clipped, because an error would reveal a private target.
+    `finite=False` accepts NaN and infinity. Objects that are not numbers are NaN: a
+    private one must not stop a fit.
     """
     y, values = np.asarray(y), None
     if y.dtype.kind in "biufO":
@@ -629,10 +637,13 @@ def check_target(
             "y holds values that are not numbers, or NaN or infinity: replace such "
             "targets by a constant that is chosen without looking at the data."
         )
-    if loss == "poisson" and not bounded and (values < 0).any():
-        raise ValueError(
-            "y holds negative values: loss='poisson' is for counts and rates."
-        )
+    if not bounded and loss_name(loss) in OF_RATES:
+        if (values < 0).any() or (loss == "gamma" and not values.all()):
+            sign = "non-positive" if loss == "gamma" else "negative"
+            raise ValueError(
+                f"y holds {sign} values, for which loss={shown(loss)} is not defined: "
+                "leave such rows out, or choose another loss."
+            )
     return values
 
 

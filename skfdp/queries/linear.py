@@ -23,7 +23,7 @@ from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses.loss import Loss, loss_named
 from skfdp.privacy import PrivacyPlan
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
@@ -63,16 +63,14 @@ class _Losses(Mapping[str, Loss]):
 LOSSES = _Losses(CLASSIFICATION)
 
 #: Every loss of the linear regressors, by the name that users pass. "squared_error" is
-#: half of the squared error, as in scikit-learn. "poisson" is half of the Poisson
-#: deviance with a log link, up to constants.
+#: half of the squared error, as in scikit-learn. "poisson", "gamma" and "tweedie" are
+#: half of a deviance with a log link, up to constants.
 REGRESSION_LOSSES = _Losses(REGRESSION)
 
 
 def huber(threshold: float) -> Loss:
     """Return the Huber loss: squared up to the threshold, linear beyond it."""
-    from skfdp.kernels.losses import huber
-
-    return huber.with_threshold(threshold)
+    return loss_named("huber", threshold)
 
 
 # A thread costs more time than it saves, if it reads fewer entries, times the outputs.

@@ -30,6 +30,7 @@ __all__ = [
     "OneShot",
     "Pretraining",
     "TorchBackend",
+    "Tweedie",
 ]
 
 
@@ -318,6 +319,29 @@ class Huber(Choice):
     threshold: float | str = "auto"
 
     _checks = {"threshold": partial(check_size, also=_AUTO)}
+
+
+@public("skfdp.solvers")
+@_parameters
+class Tweedie(Choice):
+    """Tweedie's loss: half a deviance of amounts of which many are 0, with a log link.
+
+    The variance is proportional to a power of the mean.
+
+    Parameters
+    ----------
+    power : float, default=1.5
+        Above 1 and below 2. ``"poisson"`` is the loss of power 1, ``"gamma"`` of 2.
+
+    References
+    ----------
+    Jorgensen (1987), Exponential Dispersion Models, J. R. Stat. Soc. B 49(2),
+    https://doi.org/10.1111/j.2517-6161.1987.tb01685.x.
+    """
+
+    power: float = 1.5
+
+    _checks = {"power": partial(check_number, low=1, high=2)}
 
 
 @public("skfdp.solvers")

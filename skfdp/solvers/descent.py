@@ -184,8 +184,8 @@ def public_gradient(
         terms.append(public_model.padded_gradient(query, sampler, size))
     if own is not None:
         terms.append(public_model.users_gradient(own, public, coordinates))
-    # The Poisson loss needs no correction, because the mean rate is released for it.
-    is_cut = method.scales is not None and loss.name != "poisson"
+    # With a log link no correction is needed, because the mean rate is released.
+    is_cut = method.scales is not None and not public.target_map.log
     if is_cut and public.has_target:
         known = records.target, loss, fitted
         terms.append(public_model.clipped_away(query, *known, public, coordinates))
@@ -482,7 +482,9 @@ class Descent:
 
         rate, _ = self.loop.schedule(public.n_records, 1)
         partly = Needs.PUBLIC_COLUMNS, Needs.PRIVATE_COLUMNS
-        free = "loss fit_intercept class_weight threshold C alpha public_model=None"
+        free = (
+            "loss fit_intercept class_weight threshold power C alpha public_model=None"
+        )
         honours = {
             **self.loop.honours(rate, self.padding),
             **self.centring.honours(),
@@ -837,7 +839,7 @@ class Descent:
         momentum = loop.momentum_of(n_steps)
         strength, curvature = self.penalty, None
         if self.scales is not None:
-            strength = self.scales.penalty(target_map, public.total_weight)
+            strength = self.scales.penalty(self.loss, target_map, public.total_weight)
         if strength is not None:
             curvature = coordinates.penalty_curvature(strength) / query.clip_norm
             curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))

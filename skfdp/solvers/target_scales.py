@@ -149,7 +149,7 @@ class TargetScales:
     huber_threshold: float | str
     alpha: float | None
 
-    def penalty(self, target_map: TargetMap, total: float) -> float | None:
+    def penalty(self, loss: Loss, target_map: TargetMap, total: float) -> float | None:
         """Return s of the penalty ``s / 2 |w|**2``, or None without a penalty.
 
         The loss is a mean over `total` rows.
@@ -158,9 +158,9 @@ class TargetScales:
             return None
         # |w|**2 and the loss are both proportional to the square of the target's unit.
         # With a log link the unit does not change w, and the loss is proportional to
-        # the unit.
+        # a power of the unit, 2 minus that of the loss.
         if target_map.log:
-            return min(self.alpha / target_map.scale, STRONGEST)
+            return min(self.alpha / target_map.scale ** (2 - loss.parameter), STRONGEST)
         return min(self.alpha / total, STRONGEST)
 
     def keeps_unit(self, target_map: TargetMap) -> bool:

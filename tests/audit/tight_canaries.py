@@ -233,7 +233,9 @@ add(name, logistic, PADDED | HALF, *SLOPE, **more)
 for loss in ("squared_error", "huber"):
     add(f"descent, {loss}", loop, {"loss": loss}, *ENDS, y="real")
 RATES, COUNTS = {"loss": "poisson", "target_bounds": (0, 6)}, {"y": "counts"}
-add("descent, poisson", loop, RATES, "descent", HIGH, (HIGH, 6), TWO, **COUNTS)
+for loss in ("poisson", "tweedie"):
+    given = RATES | {"loss": loss}
+    add(f"descent, {loss}", loop, given, "descent", HIGH, (HIGH, 6), TWO, **COUNTS)
 add("descent, squared_error, Poisson batches", loop, HALF, *ENDS, y="real", **SAMPLED)
 
 # -- labels in one release -------------------------------------------------------------

@@ -30,6 +30,7 @@ from skfdp.solvers import (
     NumpyBackend,
     OneShot,
     Pretraining,
+    Tweedie,
     parameters,
 )
 
@@ -94,6 +95,7 @@ KINDS = {
     },
     FeatureDPRegressor: {
         "auto": {"loss": "poisson"},
+        "tweedie": {"loss": Tweedie()},
         "gd": {"solver": GD, "loss": Huber(), **CENTRED},
         "sgd": {"solver": SGD},
         "normalised": {"solver": UNIT},

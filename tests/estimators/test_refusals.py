@@ -119,7 +119,7 @@ PARAMETERS = [
     (REGRESSORS, {"target_bounds": (1, 1)}, r"target_bounds=\(1, 1\) must be a pair"),
     (REGRESSORS, {"target_bounds": (0, np.inf)}, "must be a pair .* of finite numbers"),
     (REGRESSORS, {"target_bounds": (0, 10**400)}, "must be a pair"),
-    (REGRESSORS, {"target_bounds": (-1, 5), "loss": "poisson"}, "must not be negative"),
+    (REGRESSORS, {"target_bounds": (-1, 5), "loss": "poisson"}, "must be at least 0"),
     (REGRESSORS, {"loss": "log_loss"}, "loss='log_loss' must be 'squared_error', 'hub"),
     (REGRESSORS, {"loss": Huber(threshold=0)}, "threshold=0 must be a number > 0"),
     (REGRESSORS, {"alpha": -1}, "alpha=-1 must be a number >= 0 or 'auto'"),
@@ -263,7 +263,11 @@ TARGETS = [
     ({}, None, "requires y to be passed"),
     ({}, np.full((10, 2), SECRET), "1d array"),
     *(
-        (shown | RATES, np.r_[-SECRET, Y[1:]], "negative values: loss='poisson'")
+        (
+            shown | RATES,
+            np.r_[-SECRET, Y[1:]],
+            "negative values, for which loss='",
+        )
         for shown in (SHOWN, {"epsilon": np.inf})
     ),
 ]

@@ -198,7 +198,9 @@ VALUES = {
     ),
     "loss": one_of(
         *("log_loss", "hinge", "squared_hinge", "squared_error", "huber", "poisson"),
+        *("gamma", "tweedie"),
         st.deferred(lambda: built(solvers.Huber)),
+        st.deferred(lambda: built(solvers.Tweedie)),
     ),
     "public_model": one_of(
         *(None, "auto", LogisticRegression(), Ridge(), PoissonRegressor()),

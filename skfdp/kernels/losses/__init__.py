@@ -8,4 +8,6 @@ Other packages import losses from `queries.linear`.
 #: Losses of linear classifiers, whose targets are classes.
 CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
 #: Losses of linear regressors, whose targets are numbers.
-REGRESSION = ("squared_error", "huber", "poisson")
+REGRESSION = ("squared_error", "huber", "poisson", "gamma", "tweedie")
+#: Those with a log link.
+OF_RATES = ("poisson", "gamma", "tweedie")

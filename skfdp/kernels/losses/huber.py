@@ -29,7 +29,7 @@ def _value(threshold: float, margins: np.ndarray, target: np.ndarray) -> np.ndar
     return np.where(error <= threshold, error**2 / 2, beyond)
 
 
-def with_threshold(threshold: float) -> Loss:
+def with_parameter(threshold: float) -> Loss:
     """Return the Huber loss with a threshold."""
     return Loss(
         "huber",
@@ -41,4 +41,4 @@ def with_threshold(threshold: float) -> Loss:
     )
 
 
-LOSS = with_threshold(1.35)
+LOSS = with_parameter(1.35)

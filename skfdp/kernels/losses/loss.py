@@ -43,7 +43,7 @@ class Loss:
     def __reduce__(self):
         # Pickle the name. A compiled function would be unpickled as a new function,
         # which is not in `kernels.contributions._LEAVES`.
-        return _loss_named, (self.name, self.parameter)
+        return loss_named, (self.name, self.parameter)
 
     @functools.cached_property
     def target_free(self) -> Loss:
@@ -63,10 +63,10 @@ class Loss:
         return self.target_free.residual(margins, np.empty(0, dtype=np.int64))
 
 
-def _loss_named(name: str, parameter: float) -> Loss:
+def loss_named(name: str, parameter: float) -> Loss:
     """Return the loss with this name and this parameter."""
     file = importlib.import_module(f"skfdp.kernels.losses.{name}")
-    make = getattr(file, name, None)
+    make = getattr(file, "with_parameter", None)
     loss = file.LOSS if make is None else make(parameter)
     return dataclasses.replace(loss, parameter=parameter)
 

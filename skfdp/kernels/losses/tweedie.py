@@ -1,0 +1,50 @@
+"""The Tweedie loss: half the deviance, up to a constant, with a log link."""
+
+import functools
+
+import numpy as np
+
+from skfdp.kernels.compiling import kernel
+from skfdp.kernels.losses.log_loss import exponential
+from skfdp.kernels.losses.loss import Loss
+
+# The loss is linear beyond these margins.
+_FURTHEST_LOG = 30.0
+
+
+@kernel()
+def residual(margins, target, power):
+    """Replace margins m by ``exp((2 - power) m) - target exp((1 - power) m)``.
+
+    Margins are capped, to keep residuals finite.
+    """
+    for i in range(margins.shape[1]):
+        m = margins[0, i]
+        if m > _FURTHEST_LOG:
+            m = _FURTHEST_LOG
+        elif m < -_FURTHEST_LOG:
+            m = -_FURTHEST_LOG
+        rate = exponential((2.0 - power) * m)
+        margins[0, i] = rate - target[i] * exponential((1.0 - power) * m)
+
+
+def _value(power: float, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    m = np.clip(margins[:, 0], -_FURTHEST_LOG, _FURTHEST_LOG)
+    rate, part = np.exp((2 - power) * m), target * np.exp((1 - power) * m)
+    mean = m if power == 2 else rate / (2 - power)
+    known = target * m if power == 1 else part / (1 - power)
+    return mean - known + (margins[:, 0] - m) * (rate - part)
+
+
+def with_parameter(power: float, name: str = "tweedie") -> Loss:
+    """Return the loss with a power from 1 (Poisson) to 2 (gamma)."""
+    return Loss(
+        name,
+        residual,
+        functools.partial(_value, power),
+        curvature=1.0,  # for a target of 1 at the margin 0
+        parameter=float(power),
+    )
+
+
+LOSS = with_parameter(1.5)
