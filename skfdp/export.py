@@ -430,7 +430,7 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
     intercept = np.where(np.isfinite(last), noise.estimate[:, -1], np.nan)
     estimate = np.column_stack([estimate, intercept]).ravel()
     error = np.column_stack([error, last]).ravel()
-    return found | {
+    found |= {
         "estimate": estimate,
         "std_error": error,
         "z": estimate / error,
@@ -438,3 +438,6 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
         "low": estimate - QUANTILE * error,
         "high": estimate + QUANTILE * error,
     }
+    ends = {"ratio": "estimate", "ratio_low": "low", "ratio_high": "high"}
+    with np.errstate(over="ignore"):
+        return found | {name: np.exp(found[end]) for name, end in ends.items()}

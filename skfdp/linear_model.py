@@ -314,9 +314,11 @@ class LinearModel(PrivateEstimator):
             * "std_error": the standard error of the estimate, from noise and sampling;
             * "z", "p": two-sided test of the hypothesis that the coefficient is 0;
             * "low", "high": the 95 % confidence interval of the coefficient in the
-              population.
+              population;
+            * "ratio", "ratio_low", "ratio_high": the odds ratio of one more unit of the
+              column, the exponential of "estimate", and its 95 % interval.
 
-            These six columns are NaN if X does not determine the coefficient, as in a
+            These columns are NaN if X does not determine the coefficient, as in a
             block of columns that sum to 1.
 
         Notes

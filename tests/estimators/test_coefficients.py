@@ -219,6 +219,9 @@ class TestTable:
         np.testing.assert_allclose(found["z"], found["estimate"] / found["std_error"])
         assert (found["std_error"] > found["noise_std"]).all()
         assert found["p"][0] < 0.05 < found["p"][2]  # the last column tells nothing
+        ratios = found[["ratio_low", "ratio", "ratio_high"]]
+        ends = np.exp(found[["low", "estimate", "high"]])
+        np.testing.assert_array_equal(ratios, ends)
         # Little budget: the weights without the penalty are far from normal.
         few = FeatureDPLogisticRegression(0.1, classes=[0, 1], **LABEL_DP)
         with pytest.warns(UserWarning, match="budget is small"):
