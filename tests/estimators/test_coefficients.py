@@ -153,7 +153,7 @@ def test_the_noise_of_many_weights_is_that_of_a_diagonal(n_classes, monkeypatch)
     given_ = LABEL_DP | {"classes": range(n_classes), "random_state": 0}
     model = FeatureDPLogisticRegression(5.0, **given_)
     joint = model.fit(X, y).coef_noise_
-    monkeypatch.setattr(label_noise, "MOST_WEIGHTS", 3)
+    monkeypatch.setattr(label_noise, "MOST_COEF", 3)
     apart = model.fit(X, y).coef_noise_
     assert apart.estimate is None
     assert np.isnan(apart.std_of(np.eye(6))).all()  # they are not independent
