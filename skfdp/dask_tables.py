@@ -21,7 +21,7 @@ import numpy as np
 
 from skfdp.data.arrays import check_dense, is_dask
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import ArraySource, LargeTable
+from skfdp.data.sources import LargeTable
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.noise import generator_of, random_words
 from skfdp.mechanisms.release import PoissonBatches, not_null
@@ -287,7 +287,7 @@ def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
         rows[:, mask] = block
         return rows
 
-    table = LargeTable.of(ArraySource(columns, on_disk=False)).after(whole)
+    table = LargeTable.of(columns).after(whole)
     return dataclasses.replace(table, width=len(mask), is_limited=False)
 
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.data.cells import as_array, exact, is_numeric, is_odd, numbers, type_kind
-from skfdp.data.grid import entries, row_blocks
+from skfdp.data.grid import row_blocks, stored_entries
 from skfdp.data.sources import LargeTable, check_room, large_table
 from skfdp.data.target import real
 from skfdp.data.validation import is_missing, unmasked
@@ -217,7 +217,8 @@ def check_arrays(
                 "X.toarray() if it fits into memory, or use a linear estimator "
                 "directly, which centres sparse rows without making them dense.",
             )
-        X = _canonical(_validated(estimator, X, reset, accept_sparse))
+        X = _validated(estimator, X, reset, accept_sparse)
+        X = _canonical(X) if issparse(X) else X
     relation, n_rows = getattr(estimator, "neighboring_relation", None), X.shape[0]
     hidden = reset and relation and not Relation.of(relation).counts_are_public
     if enough and not hidden and n_rows < (2 if reset else 1):
@@ -397,8 +398,7 @@ def blanked(
         return X.after(lambda block: np.where(public, block, block.dtype.type(0)))
     if issparse(X):
         kept = public[X.indices]
-        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[kept]
-        indptr = np.concatenate([[0], np.bincount(row, minlength=X.shape[0]).cumsum()])
+        indptr = np.append(0, np.cumsum(kept))[X.indptr]
         return csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
     shown = np.zeros(X.shape, dtype=X.dtype)
     shown[:, public] = X[:, public]
@@ -410,7 +410,7 @@ def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> 
     if X.dtype.kind != "f" or not public.any():
         return
     for block in row_blocks(X):  # in blocks, to avoid a copy of all public columns
-        values, columns, _ = entries(X[block])
+        values, columns, _ = stored_entries(X[block])
         values = values[..., public[columns]]
         if not np.isfinite(values).all():
             what = "NaN" if np.isnan(values).any() else "infinity"
@@ -513,15 +513,13 @@ def check_dense(X: Any, message: str) -> None:
         raise TypeError(message)
 
 
-def _canonical(X: Any) -> Any:
+def _canonical(X) -> csr_array:
     """Return canonical CSR rows, with increasing column numbers and no duplicates.
 
-    Dense rows are returned unchanged. Norms are computed from stored entries. If a row
-    repeated a column number, the norm of the row could exceed the computed norm. The
-    flags in X that state its format are not trusted.
+    Norms are computed from stored entries. If a row repeated a column number, the norm
+    of the row could exceed the computed norm. The flags in X that state its format are
+    not trusted.
     """
-    if not issparse(X):
-        return X
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     valid = False
     with contextlib.suppress(ValueError):  # this error may quote an entry

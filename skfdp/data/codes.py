@@ -23,7 +23,6 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from skfdp.data.grid import SAFE_STD_OF_PRODUCTS, Integers
-from skfdp.privacy.checks import computed
 
 #: The weight 1 of a level, as an integer.
 ONE = 2**9
@@ -57,10 +56,6 @@ class CodedGridRows(Integers):
     shift: np.ndarray
     #: Public or released factor: `unit` is ``CODE_UNIT * scale``.
     scale: float = 1.0
-    n_rows: int = computed()
-    n_columns: int = computed()
-    n_entries: int = computed()
-    unit: float = computed()
 
     largest_std, finest = SAFE_STD_OF_PRODUCTS, 0.0
 

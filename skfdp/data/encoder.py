@@ -316,7 +316,6 @@ class CodedRows:
     blocks: tuple[Block, ...]
 
     dtype: ClassVar[np.dtype] = np.dtype(np.float64)
-    on_disk: ClassVar[bool] = False
 
     @classmethod
     def of(
@@ -331,8 +330,7 @@ class CodedRows:
             parts.append(_Entries(number, block.start, places.astype(kind), values))
         return cls(tuple(parts), (len(X), _width(blocks)), blocks)
 
-    def take(self, rows: slice | np.ndarray) -> np.ndarray:
-        """Return a slice of rows, or rows by their numbers."""
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         some = range(self.shape[0])[rows] if isinstance(rows, slice) else rows
         out = np.zeros((len(some), self.shape[1]))
         for part in self.parts:

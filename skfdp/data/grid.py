@@ -31,14 +31,14 @@ def row_blocks(X: np.ndarray | csr_array) -> Iterator[slice]:
     return blocks(X.shape[0], math.ceil(n_entries / max(1, X.shape[0])))
 
 
-def entries(rows: np.ndarray | csr_array) -> tuple[np.ndarray, Any, Callable]:
+def stored_entries(rows: np.ndarray | csr_array) -> tuple[np.ndarray, Any, Callable]:
     """Return the stored entries of rows, the index of their columns, and a function.
 
     ``vector[index]`` are the numbers that a vector, with one number for each column,
     has for these entries. The function returns rows with other entries in their places.
     """
     if not issparse(rows):
-        return np.asarray(rows), slice(None), lambda values: values
+        return np.asarray(rows), slice(None), np.asarray
     where = rows.indices, rows.indptr
     return rows.data, rows.indices, lambda v: csr_array((v, *where), shape=rows.shape)
 
@@ -55,7 +55,7 @@ def column_sums(
 ) -> np.ndarray:
     """Return, for each column, the sum of weights times ``term(entries, columns)``.
 
-    `columns` is as for `entries`. The sum includes the zeros that CSR does not store.
+    `columns` is as for `stored_entries`. Zeros that CSR does not store are included.
     `weights` are those of the rows; None: all are 1.
     """
     if not issparse(rows):
@@ -151,7 +151,7 @@ def times_columns(
     rows: np.ndarray | csr_array, factor: np.ndarray | float
 ) -> np.ndarray | csr_array:
     """Multiply each column by its factor; CSR rows keep their sparsity pattern."""
-    values, columns, rows_of = entries(rows)
+    values, columns, rows_of = stored_entries(rows)
     with np.errstate(all="ignore"):  # a warning would reveal a private value
         return rows_of(values * (factor if np.ndim(factor) == 0 else factor[columns]))
 
@@ -216,7 +216,10 @@ class LazyRows:
 
 
 class Integers:
-    """Base class of quantised rows x, which stand for ``x * unit``."""
+    """Base class of quantised rows x, which stand for ``x * unit``.
+
+    `__post_init__` of a subclass sets the attributes.
+    """
 
     n_rows: int
     #: Number of columns, including the constant one.
@@ -281,10 +284,6 @@ class GridRows(Integers):
     #: the constant of the centred rows, which `build` can write over these rows, and if
     #: the rows are wide, those of `joined`.
     room: np.ndarray | None = dataclasses.field(default=None, repr=False)
-    n_rows: int = computed()
-    n_columns: int = computed()
-    n_entries: int = computed()
-    unit: float = computed()
     #: Array that kernels read; its first columns are the values.
     table: np.ndarray = computed()
 
@@ -317,7 +316,7 @@ class GridRows(Integers):
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
         """Array, stride, first, as of `Integers`."""
         if self.joined is None:
-            return super().norms_in_memory
+            return self.squared_norms, 1, 0
         step = self.joined.shape[1] // 4
         return self.joined.view(np.float64).reshape(-1), step, step - 1
 
@@ -505,10 +504,6 @@ class SparseGridRows(Integers):
     squared_norms: np.ndarray
     #: Public factor of the grid step: `unit` is ``GRID * scale``.
     scale: float = 1.0
-    n_rows: int = computed()
-    n_columns: int = computed()
-    n_entries: int = computed()
-    unit: float = computed()
 
     def __post_init__(self):
         n_rows = len(self.indptr) - 1
@@ -565,7 +560,7 @@ class SparseGridRows(Integers):
             data[X.indptr[block.start] : X.indptr[block.stop]] = own
             # |x|**2 - 2 x.shift + |shift|**2, where every term is an integer < 2**53.
             terms = own * (own - 2 * shift[rows.indices])
-            squared_norms[block] = entries(rows)[2](terms).sum(axis=1) + far
+            squared_norms[block] = stored_entries(rows)[2](terms).sum(axis=1) + far
         indptr = X.indptr.astype(np.int64)
         indices = X.indices.astype(np.int32, copy=False)
         return cls(data, indices, indptr, shift, squared_norms, scale)

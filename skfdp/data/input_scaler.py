@@ -21,9 +21,9 @@ from skfdp.data.grid import (
     GridRows,
     Integers,
     LazyRows,
-    entries,
     on_grid,
     row_blocks,
+    stored_entries,
     times_columns,
     unit_of_squares,
 )
@@ -117,7 +117,7 @@ class InputScaler:
             return None
         is_null = np.zeros(X.shape[0], dtype=bool)
         for block in row_blocks(X):
-            values, columns, rows_of = entries(X[block])
+            values, columns, rows_of = stored_entries(X[block])
             wrong = rows_of(~np.isfinite(values) & free[columns])
             is_null[block.start + wrong.nonzero()[0]] = True
         return is_null if is_null.any() else None
@@ -143,7 +143,7 @@ class InputScaler:
             return times_columns(rows, 1 / self.divisor)
         # Divide the private part of each row by its norm or by `feature_bound`.
         own = np.ones(rows.shape[1], bool) if self.public is None else ~self.public
-        out, columns, rows_of = entries(rows)
+        out, columns, rows_of = stored_entries(rows)
         chosen: Any = ... if own.all() else (..., own[columns])
         values, bound = out[chosen], float(self.feature_bound)
         if own.sum() == 1:  # without a loop that takes half a second to compile
@@ -229,7 +229,7 @@ class InputScaler:
         bounds. Each number is converted to float64 before anything else. So it does not
         matter which type it shares with the numbers of other rows and columns.
         """
-        values, columns, rows_of = entries(X)
+        values, columns, rows_of = stored_entries(X)
         may_hold_nan = values.dtype.kind == "f"
         span = self.span if self.span is None else self.span[columns]
         # C order. In F order, the order in which a sum adds columns would depend on the

@@ -18,9 +18,9 @@ from skfdp.data.grid import (
     Integers,
     LazyRows,
     blocks,
-    entries,
     on_grid,
     row_blocks,
+    stored_entries,
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows
@@ -300,7 +300,7 @@ class Records:
         rows = scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
-        values, columns, rows_of = entries(rows)
+        values, columns, rows_of = stored_entries(rows)
         return scaler.shorten(rows_of(np.where(mask[columns], values, own)))
 
     @property
@@ -324,9 +324,9 @@ class Records:
             return coded.moved(np.zeros(n_columns), None, 1.0, 1.0)
 
         def own(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-            return rows if private.all() else rows[:, private]
+            return rows[:, private]
 
-        rows = LazyRows.of(X, own, n_columns)
+        rows = X if private.all() else LazyRows.of(X, own, n_columns)
         return GridRows.build(rows, scaler.door, scale=scaler.reach, room=True)
 
     def taken(self) -> Integers:

@@ -182,28 +182,15 @@ def read_safely(
     raise OSError(message)
 
 
-# A `LargeTable` reads from a source. A source has `shape`, `dtype`, `on_disk`, and
-# `take(rows)` for a slice of rows or for increasing row numbers. `on_disk` is whether
-# the rows are in a file. Only then may integer rows be written to a temporary file. A
-# source whose columns are stored separately also has `selected(names)`, which returns
-# the source of some columns, and `column(name)`, which returns a column of any type as
-# an array.
+# A `LargeTable` reads from a source: a two-dimensional array, such as a memory map, or
+# an object with `shape`, `dtype`, and ``source[rows]`` for a slice of rows or for
+# increasing row numbers. If its rows are in a file, it has a true attribute `on_disk`.
+# Only then may integer rows be written to a temporary file. A source whose columns are
+# stored separately also has `selected(names)`, which returns the source of some
+# columns, and `column(name)`, which returns a column of any type as an array.
 
 
-class ArraySource:
-    """Source of a `LargeTable`: a two-dimensional array, such as a memory map."""
-
-    def __init__(self, array: np.ndarray, on_disk: bool = True):
-        self._array, self.on_disk = array, on_disk
-        self.shape, self.dtype = array.shape, array.dtype
-
-    def take(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Return rows by their numbers, or a slice of rows."""
-        read_safely(_check_uncut, self._array)
-        return np.asarray(self._array[rows])
-
-
-def _check_uncut(array: np.ndarray) -> None:
+def _check_uncut(array: Any) -> None:
     """Raise OSError if the file of a memory map has become shorter than the map.
 
     Reading beyond the end of the file would kill the process. This can still happen if
@@ -225,7 +212,7 @@ class LargeTable:
     ``table.drop("age")`` the table without it. Rows are read when they are needed.
     """
 
-    #: An `ArraySource`, `ArrowSource` or `CodedRows`.
+    #: An array, an `ArrowSource` or `CodedRows`.
     source: Any
     #: Names of the columns.
     names: tuple[str, ...] | None
@@ -260,7 +247,7 @@ class LargeTable:
     @property
     def on_disk(self) -> bool:
         """Whether the rows are in a file."""
-        return self.source.on_disk
+        return getattr(self.source, "on_disk", isinstance(self.source, np.memmap))
 
     def __len__(self) -> int:
         return self.source.shape[0] if self.rows is None else len(self.rows)
@@ -293,7 +280,7 @@ class LargeTable:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1 and self.rows is None:
-                return self.source.take(slice(start, max(start, stop)))
+                return self._take(slice(start, max(start, stop)))
             index = np.arange(start, stop, step)
         index = np.asarray(index)
         if index.dtype.kind == "b":
@@ -303,9 +290,13 @@ class LargeTable:
         index = index.astype(np.int64, copy=False)
         rows = index if self.rows is None else self.rows[index]
         if len(rows) < 2 or (np.diff(rows) > 0).all():
-            return self.source.take(rows)
+            return self._take(rows)
         found, back = np.unique(rows, return_inverse=True)
-        return self.source.take(found)[back]
+        return self._take(found)[back]
+
+    def _take(self, rows: np.ndarray | slice) -> np.ndarray:
+        read_safely(_check_uncut, self.source)
+        return np.asarray(self.source[rows])
 
     def after(
         self, step: Callable[[np.ndarray], np.ndarray], dtype: Any = None
@@ -459,7 +450,7 @@ def open_table(table: Any) -> LargeTable:
         return _arrow(table)
     if isinstance(table, np.ndarray) and table.ndim == 2:
         table = unmasked(table)
-        return LargeTable.of(ArraySource(table, isinstance(table, np.memmap)))
+        return LargeTable.of(table)
     raise ValueError(_UNREADABLE_FILE.format(given=type(table).__name__))
 
 
@@ -619,8 +610,7 @@ class ArrowSource:
             parts = [part.astype(object) for part in parts]
         return np.concatenate(parts or [np.empty(0)])
 
-    def take(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Return a slice of rows, or rows by increasing numbers."""
+    def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
         if isinstance(rows, slice):
             rows = np.arange(rows.start, rows.stop)
         found, done = np.empty((len(rows), self.shape[1]), dtype=self.dtype), 0

@@ -16,8 +16,8 @@ from skfdp.data.grid import (
     GridRows,
     Integers,
     blocks,
-    entries,
     row_blocks,
+    stored_entries,
     sum_unit,
 )
 from skfdp.data.input_scaler import InputScaler
@@ -499,7 +499,7 @@ class BinCounts(_Sum):
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         rows, (n_columns, n_bins) = self.X[index], self.shape
-        values, index, _ = entries(rows)
+        values, index, _ = stored_entries(rows)
         columns = np.arange(n_columns)[index]
         with np.errstate(all="ignore"):  # a warning would reveal a private value
             found = self.rule.bins(values.astype(np.float64), columns)

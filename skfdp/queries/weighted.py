@@ -119,7 +119,7 @@ class DensePersons:
         return self._total.copy()
 
 
-class SparsePersons:
+class SparsePersons(DensePersons):
     """Sums over the persons of `SparseGridRows`.
 
     In columns without a shift, only stored entries are read.
@@ -133,10 +133,6 @@ class SparsePersons:
         # so the values there do not matter.
         columns = np.argsort(~shifted, kind="stable")
         self._memory = sums, columns, shifted, int(shifted.sum())
-
-    def start(self) -> None:
-        """Set the sum to zero."""
-        self._total[:] = 0
 
     def add(self, part, ends, residuals, clip) -> None:
         """Add the contributions of some persons; see `kernels.persons.add_sparse`."""

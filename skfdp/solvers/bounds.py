@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from skfdp.data.grid import MAX_STD, entries
+from skfdp.data.grid import MAX_STD, stored_entries
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.units import Units
@@ -373,7 +373,7 @@ def exactly(column: np.ndarray | csr_array, sparse: bool = False) -> FoundBounds
     constant column, the distance between the bounds is the absolute value of the
     constant, but at least 1. For a CSR column (`sparse`) the lower bound is 0.
     """
-    values = entries(column)[0].ravel()
+    values = stored_entries(column)[0].ravel()
     values = values[np.isfinite(values)].astype(np.float64)
     low, high = (0.0, 0.0) if not len(values) else (values.min(), values.max())
     low, high = (float(np.clip(side, -1e100, 1e100)) for side in (low, high))

@@ -338,7 +338,7 @@ def test_rows_of_codes_are_read_in_any_part_and_order():
     assert held < rows.nbytes / 2
     none = enc.coded(enc.schema.select(X[:0])).source
     smoothing = _basis.Smoothing(enc.blocks_, 10.0, 200)
-    assert none.smooth(smoothing).take(slice(0, 5)).shape == (0, smoothing.n_columns)
+    assert none.smooth(smoothing)[:5].shape == (0, smoothing.n_columns)
 
 
 def test_bounds_may_be_further_apart_than_the_largest_float():

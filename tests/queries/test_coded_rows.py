@@ -88,7 +88,7 @@ def moved(source, bias=0.1):
 def test_integers_are_the_encoded_rows(signal):
     source = encoded(frame(), signal)
     rows = source.integers()
-    wanted = source.take(slice(0, N_ROWS))
+    wanted = source[slice(0, N_ROWS)]
     found = matrix(rows) * CODE_UNIT
     # Half a unit of a level, and half a unit of the weight between two levels.
     apart = np.abs(np.diff(rows.levels.toarray()[:-1], axis=0)).max(axis=0)

@@ -12,7 +12,7 @@ import sklearn
 from scipy.sparse import csr_array
 
 from skfdp.data.grid import GridRows, SparseGridRows
-from skfdp.data.sources import ArraySource, LargeTable
+from skfdp.data.sources import LargeTable
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels.losses.loss import narrow
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
@@ -39,9 +39,10 @@ THETA, Y = RNG.normal(size=(1, D + 1)), np.arange(N) % 2
 
 
 def in_a_file(X):
-    """Return rows that are read from a file."""
+    """Return rows that are read as from a file."""
+    stored = type("Stored", (np.ndarray,), {"on_disk": True})
     with sklearn.config_context(working_memory=0):
-        return LargeTable.of(ArraySource(X, True))
+        return LargeTable.of(X.view(stored))
 
 
 #: What holds the table; "joined" rows have norm and target beside them.

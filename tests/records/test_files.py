@@ -18,7 +18,6 @@ from skfdp.data import sources as files
 from skfdp.data.grid import GridRows, LazyRows
 from skfdp.data.input_scaler import InputScaler, moved_rows
 from skfdp.data.sources import (
-    ArraySource,
     LargeTable,
     RowFile,
 )
@@ -129,7 +128,7 @@ def array(dtype=np.float32):
 
 
 def table(X, names=NAMES):
-    return LargeTable.of(ArraySource(X), names)
+    return LargeTable.of(X, names)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
@@ -240,7 +239,8 @@ def test_what_is_not_finite_is_replaced_as_in_memory(dtype, wrong):
 
 def test_what_is_made_of_rows_in_a_file_is_in_a_file():
     for on_disk in (True, False):
-        source = LargeTable.of(ArraySource(array(), on_disk))
+        X = array().view(type("Stored", (np.ndarray,), {"on_disk": on_disk}))
+        source = LargeTable.of(X)
         rows = LazyRows.of(source, InputScaler().mapped, D)
         moved = moved_rows(rows, np.zeros(D))
         for made in (rows, moved, source[:, np.arange(D) < 2]):
