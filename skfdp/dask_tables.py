@@ -532,7 +532,7 @@ def _read_partitions(
         target = declared.read_target(_no_rows_of(y))
         reader.target(like, reader.checked_target(like, target, 0), 0)
     known = reader.read(like, _no_rows_of(table), labels, planning=True, whole=n_rows)
-    public, reader, encoding = known.public, known.public.reader, known.public.encoding
+    public, reader = known.public, known.public.reader
     facts = {"target": public.target, "labels": public.labels}
     facts = {name: own if own is None else own[:0] for name, own in facts.items()}
     none = dataclasses.replace(public, **facts, reader=None)
@@ -552,7 +552,7 @@ def _read_partitions(
     mask = public.mask
     public = dataclasses.replace(
         public,
-        encoding=encoding and dataclasses.replace(encoding, encoded=encoded),
+        encoded=None if public.encoding is None else encoded,
         in_partitions=True,
         _table=columns if mask.all() else _public_table(columns, mask),
     )
@@ -586,5 +586,5 @@ def _public_rows(records: Records) -> tuple[np.ndarray, np.ndarray]:
     encoded = public.encoding is not None and public.encoding.public_encoded.any()
     return (
         np.asarray(records.X[:, public.mask]) if public.mask.any() else nothing,
-        public.encoding.whole if encoded else nothing,
+        public.rows() if encoded else nothing,
     )

@@ -30,7 +30,7 @@ from skfdp.data.arrays import (
     target_name,
 )
 from skfdp.data.cells import exact, objects, type_kind
-from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, EncodedTable
+from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, Encoding
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import chosen_rows
@@ -340,26 +340,26 @@ class Reader:
                     for key in declared.bounds:
                         if isinstance(key, numbers.Integral):
                             _check_position(key, _labels_of(names, frame), "bounds")
-            table = None if encoder is None else EncodedTable(encoder, X, mask)
-            declared.check_split(mask if table is None else table.mask)
+            encoding = None if encoder is None else Encoding(encoder, mask)
+            declared.check_split(mask if encoding is None else encoding.mask)
         else:
-            table = part.public.encoding
-            table = table and dataclasses.replace(table, encoded=X)
-        if table is None:  # encoded rows are always finite
+            encoding = part.public.encoding
+        if encoding is None:  # encoded rows are always finite
             check_finite(X, mask)
             X = blanked(X, mask) if planning else X
         elif planning:
-            table = table.blanked()
+            X = encoding.blanked(X)
+        encoded = None if encoding is None else encoding.public_part(X)
         target, missing, facts = None, None, {}
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
             target, missing, facts = self.target(like, y, n_targets)
         of_public = {"target": target, "labels": y} if declared.public_target else {}
         if not typed:
-            X = X if table is None else table.rows()
+            X = X if encoding is None else encoding.rows(X)
             scaler = part.public.input_scaler
-            is_null = scaler.nulls(X) if table is None else None
-            of_public |= {"encoding": table and table.public_part(), "_table": X}
+            is_null = scaler.nulls(X) if encoding is None else None
+            of_public |= {"encoded": encoded, "_table": X}
             public = dataclasses.replace(part.public, **of_public)
             return Records(X, target, public, either(is_null, missing))
         attributes = {"n_features_in_": n_features}
@@ -380,27 +380,28 @@ class Reader:
         n = n if units is None else units.n_units
         n = public_count(n, declared.n_records, epsilon, delta)
         of_table = {}
-        if table is not None:
+        if encoding is not None:
             _warn_of_levels(encoder, columns, n)
             if smooths:
                 mu = gdp_mu(epsilon, delta) / relation.sensitivity(1.0)
                 mu = mu if units is None else mu / units.reach
                 signal = mu * n / like._smoothing
-                table = table.smooth(signal, n, n_outputs)
-            X, mask, names = table.rows(), table.mask, None
-            columns = tuple(columns[encoder.blocks_[j].parent] for j in table.block)
+                encoding = encoding.smooth(signal, n, n_outputs)
+            X, mask, names = encoding.rows(X), encoding.mask, None
+            columns = tuple(columns[encoder.blocks_[j].parent] for j in encoding.block)
             of_table = {
-                "private_reach": math.sqrt(int((~table.public_blocks).sum())),
-                "encoding": table.public_part(),
-                "levels": table.levels,
+                "private_reach": math.sqrt(int((~encoding.public_blocks).sum())),
+                "encoding": encoding,
+                "encoded": encoded,
+                "levels": encoding.levels,
             }
-        input_scaler = self._scaler(like, X.shape[1], names, mask, table, sparse)
+        input_scaler = self._scaler(like, X.shape[1], names, mask, encoding, sparse)
         is_null = None
         if declared.releases_bounds:
             # Malformed values are replaced after the release of the bounds, in
             # `BoundsFirst.run`.
             input_scaler = with_public_bounds(input_scaler, X, mask)
-        elif like._rows != "raw" and table is None:
+        elif like._rows != "raw" and encoding is None:
             is_null = input_scaler.nulls(X)
         public = PublicRecords(
             mask=mask,
@@ -522,7 +523,7 @@ class Reader:
         n_features: int,
         names: Sequence[str] | None,
         mask: np.ndarray,
-        table: EncodedTable | None,
+        encoding: Encoding | None,
         sparse: bool,
     ) -> InputScaler:
         """Return the input scaler of the declared bounds.
@@ -532,9 +533,10 @@ class Reader:
         """
         declared, linear = self.declaration, like._rows == "linear"
         bounds, longest = declared.bounds, None
-        if table is not None:  # smooth terms are in [-1, 1], blocks have norms up to 1
-            bounds = table.smoothing is None and (0.0, 1.0)
-            longest = math.sqrt(max(1, len(table.encoder.blocks_)))
+        if encoding is not None:
+            # Smooth terms are in [-1, 1], and blocks have norms up to 1.
+            bounds = encoding.smoothing is None and (0.0, 1.0)
+            longest = math.sqrt(max(1, len(encoding.encoder.blocks_)))
         bound, normalize = like._norm(n_features, mask)
         exact = not declared.is_private and like._target is not None
         if exact and not (linear and isinstance(bounds, str) and bounds == "private"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -378,16 +377,15 @@ class CodedRows:
 
 
 @dataclasses.dataclass(frozen=True)
-class EncodedTable:
-    """The encoded rows of a fit, and the raw column of each encoded column.
+class Encoding:
+    """The encoding of a fit, without rows: the raw column of each encoded column.
 
     Solvers read the encoded rows, or smooth terms made from them. The columns that they
-    read are called solver columns here.
+    read are called solver columns here. Encoded rows have the shape (n_rows,
+    n_encoded), and are private except for public columns.
     """
 
     encoder: DeclaredEncoder  # fitted
-    #: Encoded rows, shape (n_rows, n_encoded); private except for public columns.
-    encoded: LargeTable | csr_array
     #: Mask of the public raw columns, shape (n_raw,).
     raw_mask: np.ndarray
     #: Conversion to smooth terms; None if solvers read the encoded columns.
@@ -424,35 +422,25 @@ class EncodedTable:
         """The blocks of the public raw columns, without gaps between them."""
         return placed(itertools.compress(self.encoder.blocks_, self.public_blocks))
 
-    def smooth(self, signal: float, n_records: int, n_outputs: int) -> EncodedTable:
-        """Return the table with smooth terms; parameters as for `Smoothing`."""
+    def smooth(self, signal: float, n_records: int, n_outputs: int) -> Encoding:
+        """Return the encoding with smooth terms; parameters as for `Smoothing`."""
         smoothing = Smoothing(self.encoder.blocks_, signal, n_records, n_outputs)
         return dataclasses.replace(self, smoothing=smoothing)
 
-    def blanked(self) -> EncodedTable:
-        """Return the table with zeros in place of private entries."""
-        encoded = self.encoded
+    def blanked(self, encoded: LargeTable | csr_array) -> LargeTable | csr_array:
+        """Return encoded rows with zeros in place of private entries."""
         if self.encoder.sparse_output:
-            encoded = blanked(encoded, self.public_encoded)
-        else:
-            source = encoded.source.blanked(self.public_blocks)
-            encoded = dataclasses.replace(encoded, source=source)
-        return dataclasses.replace(self, encoded=encoded)
+            return blanked(encoded, self.public_encoded)
+        source = encoded.source.blanked(self.public_blocks)
+        return dataclasses.replace(encoded, source=source)
 
-    def public_part(self) -> EncodedTable:
-        """Return the table with only the public columns of `encoded`."""
-        shown = self.blanked().encoded[:, self.public_encoded]
-        return dataclasses.replace(self, encoded=shown)
+    def public_part(self, encoded: LargeTable | csr_array) -> LargeTable | csr_array:
+        """Return the public columns of encoded rows."""
+        return self.blanked(encoded)[:, self.public_encoded]
 
-    @functools.cached_property
-    def whole(self) -> np.ndarray | csr_array:
-        """All rows of `encoded`, as an array in memory."""
-        sparse = self.encoder.sparse_output
-        return self.encoded if sparse else np.asarray(self.encoded)
-
-    def rows(self) -> LargeTable | csr_array:
-        """Return the rows of solver columns, shape (n_rows, n_columns)."""
-        smoothing, encoded = self.smoothing, self.encoded
+    def rows(self, encoded: LargeTable | csr_array) -> LargeTable | csr_array:
+        """Return encoded rows as rows of solver columns, shape (n_rows, n_columns)."""
+        smoothing = self.smoothing
         if smoothing is None:
             return encoded
         if self.encoder.sparse_output:

@@ -70,8 +70,9 @@ class PublicRecords:
     #: follows from the number of blocks, which have norms of at most 1. None: the bound
     #: follows from the bounds of columns, if there are any.
     private_reach: float | None = None
-    #: Public part of the `EncodedTable`, if an encoder made the columns.
+    #: The `Encoding`, if an encoder made the columns, and the public encoded columns.
     encoding: Any = None
+    encoded: np.ndarray | csr_array | LargeTable | None = None
     #: Only for an encoded table: the block number of each category column, and -1 for
     #: every other column; int64, shape (n_features,).
     levels: np.ndarray | None = None
@@ -231,6 +232,7 @@ class PublicRecords:
             sparse=self.sparse and not self.is_narrowed,
             private_reach=None,
             encoding=None,
+            encoded=None,
             levels=None if self.levels is None else self.levels[kept],
             _table=table,
         )
@@ -238,10 +240,14 @@ class PublicRecords:
             vars(own)["mapped"] = self.mapped
         return own
 
+    @functools.cached_property
+    def _encoded(self) -> np.ndarray | csr_array:
+        return self.encoded if self.sparse else np.asarray(self.encoded)
+
     def rows(self) -> np.ndarray | csr_array:
         """Return the public columns as float64: encoded, or clipped to their bounds."""
         if self.encoding is not None:
-            return self.encoding.whole
+            return self._encoded
         input_scaler = self.input_scaler.of_public(self.mask)
         if self.sparse:
             return input_scaler.restored(self.mapped)

@@ -390,7 +390,7 @@ def resolve_public_model(
                 f"`classes`={classes.tolist()!r}: fit it on the same labels."
             )
     if public.encoding is not None:  # the model is fitted on columns before smoothing
-        width = public.encoding.encoded.shape[1]
+        width = public.encoded.shape[1]
     known = getattr(spec, "n_features_in_", width)
     if known != width:
         raise ValueError(
