@@ -33,7 +33,7 @@ from skfdp.solvers.postprocessing import (
     label_variances,
     matrix_of,
 )
-from skfdp.solvers.whitening import LONGEST_ROW, WeightedRows, Whitening
+from skfdp.solvers.whitening import LONGEST_ROW, Whitening
 
 #: Expected scale of the prior of the weights, and spread of this scale's logarithm.
 USUAL, DECADE = 1 / 3, math.log(10)
@@ -504,10 +504,16 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 # The method of one label statistic: label-DP with every column public.
 
 
+#: Largest number of entries of rows that are held in float64.
+MOST_DOUBLES = 2**22
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicGeometry:
     """The public rows of the label statistic, and the basis of these rows.
 
+    `rows` are ``w_i phi_i`` on the grid, including the constant column, and `weight` is
+    w, in (0, 1]. `shares` are the weights of the rows in the user's table (None: 1).
     `n_labels` is the number of sums in the statistic. Under "replace_one" it is one sum
     for each class, and their total counts the records with a declared label. Other
     relations centre the labels, because this reduces the sensitivity to a null record.
@@ -515,8 +521,30 @@ class PublicGeometry:
     """
 
     whitening: Whitening
-    rows: WeightedRows
+    rows: GridRows
+    weight: np.ndarray
+    shares: np.ndarray | None
     n_labels: int
+
+    @property
+    def bound(self) -> float:
+        """The largest norm of the rows, rounded up."""
+        return math.sqrt(self.rows.squared_norms.max()) * GRID * (1 + 1e-12)
+
+    def floats(self) -> np.ndarray:
+        """Return the rows times the shares, in float32 for large tables.
+
+        Without shares float32 is exact, because the grid has 15 bits. Small tables get
+        float64, for more accurate sums.
+        """
+        values = self.rows.values
+        kind = np.float32 if values.size > MOST_DOUBLES else np.float64
+        rows = np.empty(values.shape, kind)
+        for block in blocks(*rows.shape):
+            rows[block] = values[block] * kind(GRID)
+            if self.shares is not None:
+                rows[block] *= self.shares[block, None].astype(kind)
+        return rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -561,13 +589,14 @@ class LabelStatistic:
         # All class frequencies are equally likely before the release.
         mean_prior = 1 / (public.n_classes + 1) if self.fit_intercept else None
         found = Whitening.learn(public.mapped, mean_prior, noise, public.shares)
-        rows = found.grid(public.mapped, public.shares)
-        return PublicGeometry(whitening=found, rows=rows, n_labels=n_labels)
+        rows, weight = found.grid(public.mapped)
+        known = {"rows": rows, "weight": weight, "shares": public.shares}
+        return PublicGeometry(whitening=found, **known, n_labels=n_labels)
 
     def plan(self, public, prepared, budget: Budget) -> Plan:
         """Calibrate the noise of the only release."""
         one_hot = budget.relation.replaces
-        query = LabelSum.planned(prepared.n_labels, prepared.rows.bound, not one_hot)
+        query = LabelSum.planned(prepared.n_labels, prepared.bound, not one_hot)
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         return Plan(
             **budget.release_once("label statistic", query),
@@ -583,17 +612,17 @@ class LabelStatistic:
         recipe = functools.partial(
             _statistic,
             n_labels=prepared.n_labels,
-            bound=rows.bound,
+            bound=prepared.bound,
             centred=not relation.replaces,
         )
-        query = records.query(recipe, rows=rows.grid)
+        query = records.query(recipe, rows=rows)
         released = mechanism.release("label statistic", query)
         shares, found = public.row_shares, prepared.whitening
-        n, weight = float(shares.sum()), rows.weight * shares
+        n, weight = float(shares.sum()), prepared.weight * shares
         noise_std = float(plan.schedule.noise_std[0]) / n
         if plan.counts_labels:
             # The last column is constant, up to the weights of the rows.
-            counted = n / float(shares @ rows.grid.values[:, -1] * GRID)
+            counted = n / float(shares @ rows.values[:, -1] * GRID)
             descent.check_counts(
                 released[:, -1] * counted, noise_std * n * counted, public, relation
             )
@@ -612,7 +641,7 @@ class LabelStatistic:
         penalty = 1e-8 * np.eye(len(found.prior))
         penalty[:size, :size] += strength * directions.T @ directions
         objective = Objective(
-            rows.floats(),
+            prepared.floats(),
             weight,
             self.loss,
             penalty,

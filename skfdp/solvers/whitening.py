@@ -23,15 +23,13 @@ from scipy.linalg import eigh
 from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import EXPLAINED, shares_of_norm
-from skfdp.data.grid import GRID, GridRows, LazyRows, blocks
+from skfdp.data.grid import GridRows, LazyRows, blocks
 from skfdp.data.input_scaler import InputScaler
 
 #: Largest number of principal directions in the basis.
 MOST_DIRECTIONS = 1024
 #: With more columns a randomised PCA replaces the covariance of all columns.
 MOST_COLUMNS = 4096
-#: Largest number of entries of rows that are held in float64.
-MOST_DOUBLES = 2**22
 #: Factor of the sampling variance in `shares_of_norm`. Above `CHANCE_ROWS` rows this
 #: variance does not decrease further, because a linear model has an error that does not
 #: vanish for large n.
@@ -45,39 +43,6 @@ LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 1.0)
 SAMPLE_ROWS, BOUNDINGS = 4096, 3
 #: Largest norm of a row on the grid.
 LONGEST_ROW = 1.0
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedRows:
-    """Public rows of a weighted loss, as they enter the statistic.
-
-    `grid` has ``w_i phi_i``, including the constant column; `weight` is w, in (0, 1];
-    `shares` are the weights of the rows in the user's table (None: 1).
-    """
-
-    grid: GridRows
-    weight: np.ndarray
-    shares: np.ndarray | None = None
-
-    @property
-    def bound(self) -> float:
-        """The largest norm of the rows on the grid, rounded up."""
-        return math.sqrt(self.grid.squared_norms.max()) * GRID * (1 + 1e-12)
-
-    def floats(self) -> np.ndarray:
-        """Return ``w_i phi_i`` times the shares, in float32 for large tables.
-
-        Without shares float32 is exact, because the grid has 15 bits. Small tables get
-        float64, for more accurate sums.
-        """
-        values = self.grid.values
-        kind = np.float32 if values.size > MOST_DOUBLES else np.float64
-        rows = np.empty(values.shape, kind)
-        for block in blocks(*rows.shape):
-            rows[block] = values[block] * kind(GRID)
-            if self.shares is not None:
-                rows[block] *= self.shares[block, None].astype(kind)
-        return rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,8 +117,8 @@ class Whitening:
             (prior / np.where(share > 0, share, 1.0))[share > 0] * radius**2,
         )
 
-    def grid(self, rows: LazyRows, shares: np.ndarray | None = None) -> WeightedRows:
-        """Return phi of the rows, times ``min(1, 1 / |phi|)``, on the grid."""
+    def grid(self, rows: LazyRows) -> tuple[GridRows, np.ndarray]:
+        """Return phi of the rows times w on the grid, and w, ``min(1, 1 / |phi|)``."""
         bias, weights = 0.0 if self.bias is None else self.bias, []
 
         def weighted(block: np.ndarray) -> np.ndarray:
@@ -166,7 +131,7 @@ class Whitening:
 
         n_columns = self.basis.shape[1] + (self.bias is not None)
         grid = GridRows.build(rows, weighted, n_features=n_columns)
-        return WeightedRows(grid, np.concatenate(weights), shares)
+        return grid, np.concatenate(weights)
 
     def spans(self, rows: LazyRows) -> bool:
         """Whether the basis has every direction in which public rows vary."""

@@ -17,8 +17,14 @@ from skfdp.privacy import Relation, gdp_epsilon
 from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import whitening as one_shot
-from skfdp.solvers.label_statistic import Barrier, Objective, Prior, denoised
-from skfdp.solvers.whitening import CHANCE, WeightedRows, Whitening, shares_of_norm
+from skfdp.solvers.label_statistic import (
+    Barrier,
+    Objective,
+    Prior,
+    PublicGeometry,
+    denoised,
+)
+from skfdp.solvers.whitening import CHANCE, Whitening, shares_of_norm
 
 REPLACED, NULLED = map(Relation.of, ("replace_one", "replace_special"))
 
@@ -28,7 +34,8 @@ def make_statistic(seed=0, n=15, d=4, n_classes=3, centred=False):
     rows = GridRows.build(rng.normal(size=(n, d)) / 3, lambda block: block, bias=0.2)
     n_outputs = 1 if n_classes == 2 else n_classes
     target = rng.integers(0, n_classes, n)
-    bound = WeightedRows(rows, np.ones(n)).bound
+    known = {"whitening": None, "weight": np.ones(n), "shares": None}
+    bound = PublicGeometry(rows=rows, **known, n_labels=n_outputs).bound
     return LabelSum(rows, target, n_outputs, bound, centred)
 
 
@@ -127,7 +134,9 @@ def learnt(X, noise, input_scaler=None):
     input_scaler = input_scaler or InputScaler(feature_bound=np.inf)
     rows = LazyRows.of(X, input_scaler.mapped, X.shape[1])
     whitening = Whitening.learn(rows, 0.1, noise)
-    return whitening, whitening.grid(rows)
+    rows, weight = whitening.grid(rows)
+    known = {"rows": rows, "weight": weight, "shares": None, "n_labels": 1}
+    return whitening, PublicGeometry(whitening=whitening, **known)
 
 
 def test_without_noise_every_record_counts_in_full():
@@ -154,10 +163,10 @@ def test_weights_bound_the_contributions_and_leave_the_rows_alone(noise):
     phi = np.c_[(X - whitening.mean) @ whitening.basis, np.full(len(X), whitening.bias)]
     assert rows.bound <= 1 + 1e-9
     np.testing.assert_allclose(
-        rows.grid.values * GRID, phi * rows.weight[:, None], atol=GRID
+        rows.rows.values * GRID, phi * rows.weight[:, None], atol=GRID
     )
     assert (rows.weight < 0.999).any() == (noise > 1e-3)
-    np.testing.assert_array_equal(rows.floats(), rows.grid.values * GRID)
+    np.testing.assert_array_equal(rows.floats(), rows.rows.values * GRID)
 
 
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
@@ -165,7 +174,7 @@ def test_the_scale_of_all_columns_does_not_matter(scale):
     X = np.random.default_rng(0).normal(size=(300, 4))
     _, rows = learnt(X, 0.01)
     _, scaled = learnt(X * scale, 0.01)
-    np.testing.assert_array_equal(rows.grid.values, scaled.grid.values)
+    np.testing.assert_array_equal(rows.rows.values, scaled.rows.values)
 
 
 def test_many_columns_have_the_same_leading_directions(monkeypatch):
