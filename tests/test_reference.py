@@ -100,7 +100,7 @@ SETTINGS = {
     "schema": schema(TWO),
     "schema, several classes": schema(THREE),
     "adaptive centring": classifier(
-        kind=skfdp.DPSGDFClassifier, centering="adaptive", epsilon=50.0
+        X=X[:, :3], kind=skfdp.DPSGDFClassifier, centering="adaptive", epsilon=50.0
     ),
 }
 

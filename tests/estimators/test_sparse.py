@@ -1,7 +1,5 @@
 """CSR input: the same integers as for dense rows, and nothing filled in."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
@@ -14,12 +12,9 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 from skfdp.data.arrays import blanked
-from skfdp.data.grid import GRID, SparseGridRows
+from skfdp.data.grid import GRID
 from skfdp.data.input_scaler import Coordinates, InputScaler
-from skfdp.data.records import PublicRecords
-from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.solvers import FeatureDPSGD, GaussianCentering, NoisyGradientDescent
-from skfdp.solvers.public_model import drawn_rows
 
 
 def sparse_rows(n=203, signed=True):
@@ -37,45 +32,6 @@ def make_coordinates(d, scale=1.7, by_column=False):
     return Coordinates.centred(InputScaler(), mean, scale, 0.1)
 
 
-def make_queries(kind, loss, n_classes, by_column):
-    """Return the query of the dense and of the CSR rows."""
-    X = sparse_rows()
-    (n, d), rng = X.shape, np.random.default_rng(0)
-    coordinates = make_coordinates(d, by_column=by_column)
-    n_outputs = 1 if n_classes == 2 else n_classes
-    common = {
-        "target": rng.integers(0, n_classes, n),
-        "loss": LOSSES[loss],
-        "n_outputs": n_outputs,
-        "clip_norm": 0.5,
-        "capacity": n,
-        "class_weight": np.linspace(0.5, 2, n_classes),
-        "public_target": kind == "padded, public target",
-        "orthant": kind == "orthant",
-        "offset": rng.normal(size=(n, n_outputs)) if kind == "offset" else None,
-    }
-    queries = []
-    for data in (X.toarray(), X):
-        rows, padded = coordinates.grid(data), None
-        if kind == "same rows":
-            padded = rows
-        elif kind.startswith("padded"):
-            public = PublicRecords(
-                mask=np.arange(d) < 8,
-                input_scaler=coordinates.input_scaler,
-                n_records=n,
-                columns=tuple(range(d)),
-                sparse=data is X,
-                _table=data,
-            )
-            padded = drawn_rows(public, coordinates, 0.0, np.random.default_rng(0))
-        queries.append(LinearQuery(rows=rows, padded=padded, **common))
-    return queries
-
-
-KINDS = ["plain", "offset", "orthant", "same rows", "padded", "padded, public target"]
-
-
 @pytest.mark.parametrize("public", [[0, 2], [], [0, 1, 2, 3]])
 def test_tables_for_plans_hold_neither_private_values_nor_their_places(public):
     X = random_array((40, 4), density=0.4, format="csr", rng=np.random.default_rng(0))
@@ -84,29 +40,6 @@ def test_tables_for_plans_hold_neither_private_values_nor_their_places(public):
     np.testing.assert_array_equal(shown.toarray(), np.where(mask, X.toarray(), 0.0))
     assert shown.nnz == np.count_nonzero(X.toarray()[:, mask])
     np.testing.assert_array_equal(blanked(X.toarray(), mask), shown.toarray())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
-@pytest.mark.parametrize("by_column", [False, True])
-def test_every_sum_is_that_of_the_dense_rows(kind, n_classes, by_column):
-    loss = {2: "log_loss", 3: "hinge", 7: "squared_hinge"}[n_classes]
-    if kind in ("same rows", "padded"):  # which know no labels
-        loss = "log_loss"
-    dense, sparse = make_queries(kind, loss, n_classes, by_column)
-    assert isinstance(sparse.rows, SparseGridRows) and dense.shape == sparse.shape
-    np.testing.assert_array_equal(sparse.rows.squared_norms, dense.rows.squared_norms)
-    rng = np.random.default_rng(1)
-    for scale, noise, clip in [(2.0, 0.0, 0.5), (20.0, 30.0, 3.0), (1e6, 1e5, 0.01)]:
-        theta = scale * rng.normal(size=dense.shape)
-        both = [dataclasses.replace(one, clip_norm=clip) for one in (dense, sparse)]
-        unit, same = (one.unit(noise) for one in both)
-        assert unit == same
-        batch = np.flatnonzero(rng.random(dense.n_rows) < 0.4)
-        # Each row alone, too: so contributions are as short as those of dense rows.
-        for part in (None, batch, batch[:0], *np.arange(dense.n_rows)[:, None]):
-            sums = [one.exact_sum(theta, part, unit) for one in both]
-            np.testing.assert_array_equal(*sums)
 
 
 def test_the_rows_are_what_they_stand_for():

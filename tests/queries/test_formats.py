@@ -86,6 +86,11 @@ def outputs(n_outputs, **more):
 #: Number of labels, 0 for numbers, and the query.
 QUERIES = {
     **{f"{n} outputs": outputs(n) for n in (1, 3, 5, 7)},
+    "class weights": outputs(3, class_weight=np.linspace(0.5, 2, 3)),
+    "offset": outputs(3, offset=RNG.normal(size=(N, 3))),
+    "hinge loss": outputs(3, loss="hinge"),
+    "squared hinge loss": outputs(7, loss="squared_hinge"),
+    "same rows": (2, lambda rows, y: gradient(rows, y, padded=rows)),
     "squared error": (0, lambda rows, y: gradient(rows, y, "squared_error")),
     "persons": outputs(1, units=Units(np.full(N, FULL_WEIGHT), PERSONS)),
     "persons of three classes": outputs(3, units=Units(WEIGHTS + 1, PERSONS)),
@@ -130,13 +135,21 @@ def test_every_sum_is_that_of_dense_rows(name, centre):
         same_sums(query(dense, y), query(rows, y))
 
 
-@pytest.mark.parametrize("name", ["joined", "float32", "file"])
-def test_differences_of_dense_rows(name):
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("name", ["CSR", "joined", "float32", "file"])
+def test_differences_of_rows(name, known):
     """From rows in which a public part alone is left."""
-    padded = GridRows.build(X * (np.arange(D) < 7), lambda block: block, bias=0.1)
+    part, centre = X * (np.arange(D) < 7), CENTRES["some"]
     told = Y if name == "joined" else None
-    rows = [rows_of(np.asarray, None), rows_of(FORMATS[name], None, told)]
-    same_sums(*(gradient(one, Y, padded=padded) for one in rows))
+    rows = [rows_of(np.asarray, centre), rows_of(FORMATS[name], centre, told)]
+    kept = [np.asarray, csr_array if name == "CSR" else np.asarray]
+    padded = [
+        GridRows.build(held(part), lambda block: block, bias=0.1, centre=centre)
+        for held in kept
+    ]
+    pairs = zip(rows, padded, strict=True)
+    more = {"public_target": known, "n_outputs": 1}
+    same_sums(*(gradient(one, Y, padded=public, **more) for one, public in pairs))
 
 
 RULES = {"binades": Binades(), "even": EvenBins(-np.arange(1.0, D + 1), np.ones(D), 5)}

@@ -258,25 +258,6 @@ def test_the_order_of_records_and_the_blocks_do_not_matter(n_outputs, monkeypatc
     np.testing.assert_array_equal(query.exact_sum(None, np.arange(300), unit), alone)
 
 
-@OUTPUTS
-def test_the_sum_is_the_slope_of_the_loss(n_outputs):
-    """Where no step is cut: the derivative of the summed loss, over the reach."""
-    query = slopes(5, n_outputs, n=500)
-    scale = np.abs(query.start).max()
-    query = dataclasses.replace(
-        query, start=query.start / scale, step=query.step / scale, reach=100.0
-    )
-    rows = query.query.rows.values * query.query.rows.unit
-
-    def total(a):
-        margins = rows @ (query.start + a * query.step).T
-        return LOSS.value(margins, query.query.target).sum()
-
-    found = query.exact_sum(None, None, query.unit(0.0)) * query.unit(0.0)
-    wanted = [(total(a + 1e-5) - total(a - 1e-5)) / 2e-5 / 100 for a in POINTS]
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
-
-
 @pytest.mark.parametrize("capacity", [1, 2**40, 2**60])
 def test_the_unit_leaves_room_for_as_many_records_as_are_declared(capacity):
     query = slopes(capacity=capacity)

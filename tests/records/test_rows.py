@@ -280,15 +280,8 @@ def test_a_rotation_is_an_isometry_and_back_is_its_inverse(n_columns):
         np.testing.assert_allclose(own.back(row), original, atol=1e-12)
 
 
-def test_a_rotation_is_the_hadamard_matrix_with_signs():
-    hadamard = np.ones((1, 1))
-    while len(hadamard) < 8:
-        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
-    own = rotation(6, seed=3)
-    assert set(own.signs) == {-1.0, 1.0}
-    wanted = (hadamard[:, :6] * own.signs).T / np.sqrt(8)
-    np.testing.assert_allclose(own.rows(np.eye(6)), wanted, atol=1e-15)
-    # What it is for: no column has more than its part of the length.
+def test_a_rotation_spreads_a_single_entry_over_all_columns():
+    """``tests/test_reference.py`` has the matrix."""
     row = np.eye(500)[17:18]
     assert np.abs(rotation(500).rows(row)).max() == pytest.approx(512**-0.5)
 
@@ -306,15 +299,6 @@ def test_a_row_has_the_same_bits_wherever_it_stands(n_columns):
     plain = moved_rows(X, centre, 0.3)
     few = moved_rows(X[10:], centre, 0.3)
     np.testing.assert_array_equal(plain.lengths()[10:], few.lengths())
-
-
-def test_moved_rows_are_those_of_the_definition():
-    X = np.random.default_rng(4).normal(size=(9, 3))
-    centre = np.array([1.0, -2.0, 0.5])
-    rows = moved_rows(X, centre, 4.0)
-    assert rows.shape == X.shape
-    np.testing.assert_allclose(rows[:], (X - centre) / 4)
-    np.testing.assert_allclose(rows.lengths(), np.linalg.norm(X - centre, axis=1) / 4)
 
 
 @pytest.mark.filterwarnings("error")

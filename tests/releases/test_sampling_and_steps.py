@@ -104,16 +104,6 @@ def test_uniform_batch():
     assert len(set(batch.tolist())) == 10
 
 
-def test_a_step_is_that_of_the_formula_for_many_weights():
-    rng = np.random.default_rng(0)
-    theta, velocity, gradient = rng.normal(size=(3, 7, 9_001))
-    expected = 0.9 * velocity + gradient
-    found = HeavyBall(0.5, 0.9, 10).update(theta, velocity, gradient, 4)
-    np.testing.assert_allclose(velocity, expected, rtol=1e-15)
-    np.testing.assert_allclose(found, theta - 0.3 * expected, atol=1e-15)
-    assert np.shares_memory(found, gradient)
-
-
 def test_projection_onto_the_ball():
     rule = HeavyBall(1.0, 0.0, 10, radius=2.0)
     theta = rule.update(np.zeros(2), np.zeros(2), np.array([-30.0, -40.0]), 0)
