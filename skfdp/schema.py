@@ -656,6 +656,9 @@ class TableSchema:
                 others = {Category: Label, Date: Unknown, Ignore: Unknown}
                 found = Unknown if kind == "integer" else others.get(found, found)
             columns[name] = found()
+            # The type of a frame's column depends on its values, that of a file's not.
+            if kind == "integer" and found is Number and source.is_file:
+                columns[name] = Number(integer=True)
         if source.nameless:
             places = ", ".join(str(1 + source.names.index(n)) for n in source.nameless)
             warn_caller(
@@ -770,6 +773,7 @@ def _is_csv(table: Any) -> bool:
 class OpenTable:
     """A frame or file, with its `names` and stored types; columns are read on demand.
 
+    `is_file` is whether it is a file.
     `nameless` are the names that pandas gave to columns of a CSV file without a name,
     and `index` is that of a pandas frame.
     """
@@ -777,8 +781,8 @@ class OpenTable:
     def __init__(self, table: Any, schema: TableSchema):
         self._table, self._schema = table, schema
         self._is_csv = _is_csv(table)
-        self._is_path = isinstance(table, (str, os.PathLike))
-        found = self._is_path and os.path.exists(table)
+        self.is_file = isinstance(table, (str, os.PathLike))
+        found = self.is_file and os.path.exists(table)
         if found and not (os.path.isfile(table) or os.path.isdir(table)):
             raise SchemaError(
                 f"{str(table)!r} is a pipe or a device, and a table is read several "
@@ -789,7 +793,7 @@ class OpenTable:
             _first_bytes(table)
             # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
             self._types = _raw_csv(schema, table, nrows=0)
-        elif self._is_path:
+        elif self.is_file:
             self._types = _arrow_columns(table, [])
         else:
             self._types = check_table(table)
@@ -818,7 +822,7 @@ class OpenTable:
         rows, labels = self._types, self.names
         if names and self._is_csv:
             rows = self._texts
-        elif names and self._is_path:
+        elif names and self.is_file:
             rows, labels = _arrow_columns(self._table, names), names
         found = {name: raw_column(rows, labels.index(name)) for name in names}
         for name, texts in found.items() if self._is_csv else ():
@@ -1058,7 +1062,8 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
             one = shown(values[np.isnan(read)][0])
             warn(f"{lost} values, such as {one}, are not numbers and count as missing.")
         low, high = float(known.min()), float(known.max())
-        return Number(low, high if high > low else low + max(1, abs(low)), True)
+        high = high if high > low else low + max(1, abs(low))
+        return Number(low, high, True, integer=bool((known == np.rint(known)).all()))
     if few:
         words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
         if words:

@@ -346,7 +346,7 @@ def test_a_draft_of_a_csv_file_shows_names_and_public_columns(tmp_path):
     ages, days = frame["age"], frame["admitted"]
     expected = {
         "zip": Unknown(),
-        "age": Number(ages.min(), ages.max(), public=True),
+        "age": Number(ages.min(), ages.max(), public=True, integer=True),
         "sex": Category(["F", "M"], public=True),
         "admitted": Date(days.min(), days.max(), public=True),
         **dict.fromkeys(["smoker", "readmitted", "severity", "cost"], Unknown()),
@@ -382,8 +382,10 @@ def test_a_draft_of_a_typed_table_shows_stored_types(tmp_path, kind):
     found = quietly(given, ["age"], outcomes=["readmitted", "severity"])
     # The categories of a type may be those that occur.
     assert found.columns == {
-        **{"patient": Number(), "zip": Category(), "sex": Category()},
-        "age": Number(frame["age"].min(), frame["age"].max(), public=True),
+        **{"zip": Category(), "sex": Category()},
+        # The type of a frame's column depends on its values, that of a file's does not.
+        "patient": Number(integer=kind in ("parquet", "arrow")),
+        "age": Number(frame["age"].min(), frame["age"].max(), True, integer=True),
         **{"admitted": Date(), "smoker": Boolean(), "readmitted": Unknown()},
         **{"severity": Label(), "cost": Number(), "stay": Number()},
     }
@@ -457,13 +459,16 @@ def test_what_public_columns_show(tmp_path):
 
     assert shown(["Rome", "02", None] * 20) == (Category(["02", "Rome"], True), "")
     assert shown([True, False, None] * 9) == (Boolean(True), "")
-    assert shown(["7", "7.0", ""] * 20)[0] == Number(7, 14, True)
+    assert shown(["7", "7.0", ""] * 20)[0] == Number(7, 14, True, integer=True)
     days = ["2024-02-29", "2024-02-29 10:00"] * 9
     assert shown(days)[0] == Date("2024-02-29", "2024-03-01", True, hour=True)
     column, words = shown(["k.A.", *map(str, range(41))])
-    assert column == Number(0, 40, True) and "1 values, such as 'k.A.'," in words
+    assert (
+        column == Number(0, 40, True, integer=True)
+        and "1 values, such as 'k.A.'," in words
+    )
     column, words = shown(["01067", *map(str, range(41))])
-    assert (column, words) == (Number(0, 1067, True), "")
+    assert (column, words) == (Number(0, 1067, True, integer=True), "")
     column, words = shown([f"n{i}" for i in range(40)])
     assert column == Ignore() and "40 different texts in 40 rows" in words
     column, words = shown(["None", "Heavy", "NA"] * 20)
@@ -725,7 +730,7 @@ def test_a_table_schema_of_the_frictionless_standard(tmp_path):
     schema = {"fields": fields, "missingValues": ["", "-"], "primaryKey": "age"}
     expected = TableSchema(
         {
-            "age": Number(17, 90),
+            "age": Number(17, 90, integer=True),
             "sex": Category(["F", "M"]),
             "stage": Category([1, 2]),
             "born": Date("1930-01-01", "2020-01-01", format="%d.%m.%Y"),

@@ -68,6 +68,7 @@ class Column:
     missing: Sequence | None = None
     values: Sequence = ()
     basis, knots, spacing, cyclic, format = "spline", "auto", "auto", False, None
+    integer = False
     #: All cells that are read; None for numbers and dates on an axis.
     cells: ClassVar[Any] = None
     #: Name of the type in files.
@@ -110,9 +111,10 @@ class Column:
                 elif _is_real(found):
                     found = float(found)
             object.__setattr__(self, name, found)
-        check_flag("public", self.public)
-        if "public" in vars(self):
-            object.__setattr__(self, "public", bool(self.public))
+        for name in ("public", "integer"):
+            check_flag(name, getattr(self, name))
+            if name in vars(self):
+                object.__setattr__(self, name, bool(getattr(self, name)))
 
     @property
     def bounds(self) -> tuple:
@@ -209,7 +211,8 @@ class Column:
             elif value != field.default:
                 others[key] = value
         limits = {"constraints": limits} if limits else {}
-        return {"type": self.type} | limits | others
+        name = "integer" if others.pop("integer", False) else self.type
+        return {"type": name} | limits | others
 
     def _curve(self, name: str, place: int, smooth: bool) -> Block:
         low, high = bounds = self._on_axis(self.bounds)
@@ -220,6 +223,11 @@ class Column:
             raise SchemaError(
                 f"minimum and maximum of {name!r} are {shown(self.bounds)}, but must "
                 f"be {form}."
+            )
+        if self.integer and (bounds != np.rint(bounds)).any():
+            raise SchemaError(
+                f"minimum and maximum of {name!r} are {shown(self.bounds)}, but must "
+                "be whole numbers, as integer=True says."
             )
         cyclic, given = bool(self.cyclic), {"reads": self.axis}
         check_choice(f"basis of {name!r}", self.basis, ("spline", "linear"))
@@ -249,6 +257,7 @@ class Column:
         if isinstance(given, tuple):
             knots = self._on_axis(given)
             usable = 2 + cyclic <= len(knots) <= MOST_KNOTS
+            usable &= not self.integer or (knots == np.rint(knots)).all()
             if usable and (knots[1:] > knots[:-1]).all():
                 first, last = knots[[0, -1]]
                 inside = low <= first and last <= high and not cyclic
@@ -257,7 +266,8 @@ class Column:
             ends = ("within the bounds", "from the lower to the upper bound")[cyclic]
             raise SchemaError(
                 f"knots of {name!r} are {shown(given)}, but must be {2 + cyclic} to "
-                f"{MOST_KNOTS} numbers in ascending order {ends}."
+                f"{MOST_KNOTS} {'whole ' * self.integer}numbers in ascending order "
+                f"{ends}."
             )
         limits = {"low": 1, "high": MOST_KNOTS + 1, "integral": True}
         check_number(f"knots of {name!r}", given, also=("auto",), **limits)
@@ -275,7 +285,8 @@ class Column:
                 f"spacing='geometric' of {name!r} needs a minimum of 0 or more: use "
                 "'even'."
             )
-        return spread_knots(low, high, int(given) + cyclic, spacing)
+        knots = spread_knots(low, high, int(given) + cyclic, spacing)
+        return np.unique(np.rint(knots)) if self.integer else knots
 
 
 @dataclasses.dataclass(frozen=True)
@@ -306,6 +317,9 @@ class Number(Column, type=("number", "integer", "year")):
         (0, 24).
     missing : list, default=None
         Cells of this column that count as missing. None: as the schema declares.
+    integer : bool, default=False
+        Whether the values are whole numbers, such as counts: the knots are then whole
+        numbers, too. In files ``type = "integer"``.
     """
 
     read_as = "numbers"
@@ -321,6 +335,7 @@ class Number(Column, type=("number", "integer", "year")):
     spacing: str = "auto"
     cyclic: bool = False
     missing: Sequence | None = None
+    integer: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -733,6 +748,8 @@ def column_of(entry: Any, outcome: bool, place: str, own: bool) -> Column:
             "'%d.%m.%Y'."
         )
     found: dict[str, Any] = {"hour": True} if stated == "datetime" else {}
+    if kind is Number and stated in ("integer", "year"):
+        found["integer"] = True
     for key in limits.keys() & takes.keys():
         # The standard allows numbers in text.
         of_numbers = stated in ("number", "integer", "year")
