@@ -126,8 +126,8 @@ def seen_of(pair: Pair, seed: int | None, times: float = 1.0) -> Seen:
         gap, variance = moments_of_ratio(one)
         claimed = gap / math.sqrt(variance)
         along = log_ratio(one, along, event.noise_std[0])
-    found = separation(along[1], along[0], gaussian=not sampled)
-    return Seen(found.value / claimed, found.standard_error / claimed, n_releases)
+    apart, *_, error = separation(along[1], along[0], gaussian=not sampled)
+    return Seen(apart / claimed, error / claimed, n_releases)
 
 
 def of_releases(times: float, seed: int | None):

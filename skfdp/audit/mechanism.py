@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -30,12 +30,12 @@ from skfdp.privacy.report_text import as_text
 
 def largest_rates(
     without: np.ndarray, with_it: np.ndarray, threshold: Any, confidence: float
-) -> tuple[Any, Any]:
+) -> np.ndarray:
     """Return upper bounds of the false-positive and false-negative rates of a test.
 
     The test decides that the record is in the table if a statistic is above the
     threshold. `without` and `with_it` hold the statistics of releases of the table
-    without and with the record. An array of thresholds gives arrays of bounds.
+    without and with the record. The result has shape (2,), or (2, n) for n thresholds.
 
     Notes
     -----
@@ -48,17 +48,11 @@ def largest_rates(
     n_trials = len(without)
     above = n_trials - np.searchsorted(np.sort(without), threshold, side="right")
     below = np.searchsorted(np.sort(with_it), threshold, side="right")
-    return largest_rate(above, n_trials, confidence), largest_rate(
-        below, n_trials, confidence
-    )
-
-
-def largest_rate(count: Any, n_trials: int, confidence: float) -> Any:
-    """Return the Clopper-Pearson upper bound of a rate of `count` in `n_trials`."""
-    tail, left = (1 - confidence) / 2, n_trials - np.asarray(count)
-    # If `count` equals `n_trials`, the bound is 1: the second parameter would be zero.
-    bound = stats.beta.isf(tail, np.asarray(count) + 1, np.maximum(left, 1))
-    return np.where(left == 0, 1.0, bound)[()]
+    counts, tail = np.array([above, below]), (1 - confidence) / 2
+    # If a count equals `n_trials`, its bound is 1: the second parameter would be zero.
+    left = n_trials - counts
+    bounds = stats.beta.isf(tail, counts + 1, np.maximum(left, 1))
+    return np.where(left == 0, 1.0, bounds)
 
 
 def epsilon_lower_bound(false_positive: Any, false_negative: Any, delta: float) -> Any:
@@ -96,28 +90,20 @@ def refutes(
     )
 
 
-class Separation(NamedTuple):
-    """Distance of two samples in standard deviations: a Gaussian-DP parameter."""
-
-    value: float  # difference of the means, divided by the pooled standard deviation
-    low: float  # confidence interval of the true distance
-    high: float
-    standard_error: float
-
-
 def separation(
     without: np.ndarray,
     with_it: np.ndarray,
     confidence: float = 0.95,
     *,
     gaussian: bool = True,
-) -> Separation:
+) -> tuple[float, float, float, float]:
     r"""Return the distance of two samples of equal size, with a confidence interval.
 
-    The distance is the difference of the means, divided by the pooled standard
-    deviation. Each sample has at least three numbers. `gaussian` states that both
-    samples are normal with the same standard deviation. Otherwise the interval is
-    computed from sample moments.
+    These are the last four fields of `ReleaseAudit`: the distance, the ends of the
+    interval, and the standard error. The distance is the difference of the means,
+    divided by the pooled standard deviation. Each sample has at least three numbers.
+    `gaussian` states that both samples are normal with the same standard deviation.
+    Otherwise the interval is computed from sample moments.
 
     Notes
     -----
@@ -151,7 +137,7 @@ def separation(
         error = math.sqrt(sum(float(np.var(one)) for one in influences) / n)
         middle = d
     low, high = middle - z * error, middle + z * error
-    return Separation(d, float(low), float(high), float(error))
+    return d, float(low), float(high), float(error)
 
 
 # Release two tables that differ in one record, and compute a test statistic.
@@ -563,7 +549,7 @@ def audit_mechanism(
     # Among equally good thresholds take the middle one.
     best = np.flatnonzero(found == found.max())
     threshold = candidates[best[len(best) // 2]]
-    rates = tuple(map(float, largest_rates(*counted, threshold, half)))
+    rates = largest_rates(*counted, threshold, half).tolist()
     clopper_pearson = float(epsilon_lower_bound(*rates, delta))
     *releases, whole = _release_audits(ratios, events, claim.mu, half)
     lower_bound = clopper_pearson

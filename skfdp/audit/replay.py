@@ -162,6 +162,8 @@ _TEXTS = (None, "no such category", "")
 _NO_NUMBERS = (None, float("nan"), "no such category", "", -7, 1e308, b"\xff", (1,))
 #: Replacements of labels in object columns; used in turn.
 _NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
+#: A kind of change, the number of the neighbour, and the random generator.
+_Change = tuple[str, int, np.random.Generator]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,79 +224,77 @@ def neighbouring_tables(
             size = int(rng.integers(1, len(own)))
             rows = np.sort(rng.choice(own, size, replace=False))
             name = f"some rows of person {person}"
-        other, target, change = X, y, _Change(kind, number, rng)
+        other, target, change = X, y, (kind, number, rng)
         for record in rows.tolist():
             if "row" in part:
-                other = change.row(other, record, split.private)
+                other = _other_row(other, record, split.private, change)
             if "target" in part:
-                target = change.target(target, record, split)
+                target = _other_target(target, record, split, change)
         yield Neighbour(f"{kind} in the {part} of {name}", other, target, own)
 
 
-class _Change(NamedTuple):
-    """The change of private values that makes one neighbour."""
+def _other_row(X: Any, record: int, private: np.ndarray, change: _Change) -> Any:
+    """Return a table with other values in the private columns of a record."""
+    sparse = issparse(X)
+    found = X.tolil() if sparse else X.copy()
+    cells, known = (getattr(one, "iloc", one) for one in (found, X))
+    for j in np.flatnonzero(private).tolist():
+        column = np.asarray(as_dense(known[:, j])).ravel()
+        cells[record, j] = _other_cell(column, known[:, j].dtype, *change)
+    return type(X)(found) if sparse else found
 
-    kind: str
-    number: int
-    rng: np.random.Generator
 
-    def row(self, X: Any, record: int, private: np.ndarray) -> Any:
-        """Return a table with other values in the private columns of a record."""
-        sparse = issparse(X)
-        found = X.tolil() if sparse else X.copy()
-        cells, known = (getattr(one, "iloc", one) for one in (found, X))
-        for j in np.flatnonzero(private).tolist():
-            column = np.asarray(as_dense(known[:, j])).ravel()
-            cells[record, j] = self._cell(column, known[:, j].dtype)
-        return type(X)(found) if sparse else found
+def _other_target(y: Any, record: int, split: Split, change: _Change) -> Any:
+    """Return a target of the same type with another value for one record."""
+    found, values, (kind, number, rng) = y.copy(), np.asarray(y), change
+    if values.ndim != 1:
+        value = values[rng.integers(len(values))]
+    elif split.target == "numbers":
+        value = _other_cell(values, values.dtype, *change)
+    elif split.declared and kind not in _KNOWN:
+        value = {
+            "O": _NO_LABELS[number % len(_NO_LABELS)],
+            "U": "?",
+            "b": bool(rng.integers(2)),
+            "f": (np.nan, np.inf, 0.5)[number % 3],
+        }.get(values.dtype.kind, (100, 0)[number % 2])
+    else:
+        # If classes are not declared, the set of labels must stay the same.
+        labels, value = values.tolist(), values[record]
+        others = [label for label in labels if label != value]
+        if others and (split.declared or labels.count(value) > 1):
+            value = others[rng.integers(len(others))]
+    getattr(found, "iloc", found)[record] = value
+    return found
 
-    def target(self, y: Any, record: int, split: Split) -> Any:
-        """Return a target of the same type with another value for one record."""
-        found, values, rng = y.copy(), np.asarray(y), self.rng
-        if values.ndim != 1:
-            value = values[rng.integers(len(values))]
-        elif split.target == "numbers":
-            value = self._cell(values, values.dtype)
-        elif split.declared and self.kind not in _KNOWN:
-            value = {
-                "O": _NO_LABELS[self.number % len(_NO_LABELS)],
-                "U": "?",
-                "b": bool(rng.integers(2)),
-                "f": (np.nan, np.inf, 0.5)[self.number % 3],
-            }.get(values.dtype.kind, (100, 0)[self.number % 2])
-        else:
-            # If classes are not declared, the set of labels must stay the same.
-            labels, value = values.tolist(), values[record]
-            others = [label for label in labels if label != value]
-            if others and (split.declared or labels.count(value) > 1):
-                value = others[rng.integers(len(others))]
-        getattr(found, "iloc", found)[record] = value
-        return found
 
-    def _cell(self, values: np.ndarray, dtype: Any) -> Any:
-        another, known = values[self.rng.integers(len(values))], self.kind in _KNOWN
-        if not isinstance(dtype, np.dtype):  # a dtype of pandas
-            if str(dtype).startswith("str") and not known:
-                return _TEXTS[self.number % len(_TEXTS)]
-            return dtype.na_value if self.kind in MALFORMED else another
-        if values.dtype.kind in "fiu":
-            finite = values[np.isfinite(values)].astype(np.float64)
-            make = (FINITE | MALFORMED)[self.kind]
-            found = float(make(self.rng, finite if len(finite) else np.zeros(1)))
-            integral = values.dtype.kind in "iu"
-            if np.isnan(found) and integral:
-                return self.rng.choice(values)
-            if not np.isfinite(found) and not integral:
-                return found
-            limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
-            # Compare integers, because some limits are not exact in float64.
-            low, high = int(limits.min), int(limits.max)
-            return values.dtype.type(min(max(found, low), high))
-        if values.dtype.kind == "M" and self.kind in MALFORMED:
-            return np.array("NaT", dtype=values.dtype)[()]
-        if values.dtype.kind == "O" and not known:
-            return _NO_NUMBERS[self.number % len(_NO_NUMBERS)]
-        return another
+def _other_cell(
+    values: np.ndarray, dtype: Any, kind: str, number: int, rng: np.random.Generator
+) -> Any:
+    """Return a replacement of one of the values of a column."""
+    another, known = values[rng.integers(len(values))], kind in _KNOWN
+    if not isinstance(dtype, np.dtype):  # a dtype of pandas
+        if str(dtype).startswith("str") and not known:
+            return _TEXTS[number % len(_TEXTS)]
+        return dtype.na_value if kind in MALFORMED else another
+    if values.dtype.kind in "fiu":
+        finite = values[np.isfinite(values)].astype(np.float64)
+        make = (FINITE | MALFORMED)[kind]
+        found = float(make(rng, finite if len(finite) else np.zeros(1)))
+        integral = values.dtype.kind in "iu"
+        if np.isnan(found) and integral:
+            return rng.choice(values)
+        if not np.isfinite(found) and not integral:
+            return found
+        limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
+        # Compare integers, because some limits are not exact in float64.
+        low, high = int(limits.min), int(limits.max)
+        return values.dtype.type(min(max(found, low), high))
+    if values.dtype.kind == "M" and kind in MALFORMED:
+        return np.array("NaT", dtype=values.dtype)[()]
+    if values.dtype.kind == "O" and not known:
+        return _NO_NUMBERS[number % len(_NO_NUMBERS)]
+    return another
 
 
 def checked(
@@ -348,7 +348,16 @@ def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
     return list(zip(rows, map(repr, targets), strict=True))
 
 
-# Two replay contexts: one records releases, the other repeats them.
+# A fit of an audit, and what can be observed of it.
+
+
+#: Methods of the fitted model whose results are compared, and the number of rows that
+#: are passed to them.
+_METHODS, _PROBED = ("predict", "predict_proba", "decision_function", "transform"), 20
+_ELSEWHERE = (
+    "a private fit runs in another thread or process (n_jobs), where an audit cannot "
+    "see its releases: audit it with n_jobs=None, which gives the same results."
+)
 
 
 class ReplayDiffers(BaseException):
@@ -368,29 +377,31 @@ class Release(NamedTuple):
     answer: np.ndarray  # the released noisy sum
 
 
-class Move(NamedTuple):
-    """Change of one sum between neighbours, on the scale of the released sum.
-
-    Numbers are not in grid units.
-    """
-
-    event: Event
-    distance: float
-    sensitivity: float
-    noise_std: float
-
-
-class Recording:
-    """Replay context that records each release.
+class Replay:
+    """A fit that records its releases or, if they are given, repeats them.
 
     The random numbers of a fit come from streams, each with its own key. Here the key
     is a hash of the stream's name and of the number of earlier streams of this name. So
     anybody can compute the key.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, releases: list[Release] | None = None, n_records=0, changed=()
+    ) -> None:
+        self._records, self._n_records = releases is None, n_records
+        self._changed = np.array(changed, dtype=np.int64)
         self._opened: Counter[str] = Counter()
-        self.releases: list[Release] = []
+        self._drawn: set[str] = set()
+        self.releases: list[Release] = [] if releases is None else releases
+        #: By how much each sum changed, on the scale of the released sum.
+        self.distances: list[float] = []
+        #: Kind and place of each difference from the recorded fit.
+        self.differences: list[tuple[str, str]] = []
+        #: Everything that can be observed of the fit, by kind and place.
+        self.seen: dict[str, dict[str, Any]] = {}
+        self.error: Exception | None = None
+        #: False if the fit ended because its releases differ from the recorded ones.
+        self.complete = True
 
     def key(self, stream: str) -> int:
         """Return the key of the next stream of this name."""
@@ -399,56 +410,84 @@ class Recording:
         digest = hashlib.blake2b(name.encode(), digest_size=16, person=b"skfdp audit")
         return int.from_bytes(digest.digest(), "little")
 
+    def fit(
+        self, estimator: Any, X: Any, y: Any, probe: Any, fit_params: Mapping[str, Any]
+    ) -> Replay:
+        """Fit a copy of the estimator, and predict the rows `probe`."""
+        charges, predictions = Charges(), {}
+        model = prepared(estimator, charges)
+        # Copy the data, because a step that works in place would change them for later
+        # fits.
+        X, y, probe = copy.deepcopy((X, y, probe))
+        self.seen = {
+            "exception": {},
+            "attribute": {"the model": model},
+            "charge": {"the ledger": charges.given},
+            "prediction": predictions,
+        }
+        with _heard(self.seen):
+            try:
+                with noise.opened(self):
+                    model.fit(X, y, **fit_params)
+            except ReplayDiffers:
+                self.complete = False
+            except Exception as error:
+                self.error = error
+            for method in _METHODS if self.complete and self.error is None else ():
+                try:
+                    predictions[method] = getattr(model, method)(probe)
+                except Exception as refusal:  # for example, the method is missing
+                    predictions[method] = type(refusal), str(refusal)
+        self.seen["exception"]["the fit"] = type(self.error), str(self.error)
+        fewer = not self._records and len(self.distances) < len(self.releases)
+        if fewer and self.complete and self.error is None:
+            self.differences.append(("release", "there are fewer"))
+        return self
+
+    def compared(self, other: Replay) -> dict[tuple[str, str], None]:
+        """Return kind and place of each difference of a replay from this fit."""
+        found = dict.fromkeys(other.differences)
+        kinds = list(self.seen) if other.complete else []
+        if kinds and differ(self.seen["exception"], other.seen["exception"]):
+            kinds = ["exception"]
+        for kind in kinds:
+            for where, held in self.seen[kind].items():
+                differing = apart(held, other.seen[kind][where])
+                if kind != "attribute":
+                    differing = (where for _ in differing)
+                found |= dict.fromkeys((kind, place or where) for place in differing)
+        return found
+
     def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return a release, and record it."""
-        kept = dataclasses.replace(
-            asked, batch=copy.copy(asked.batch), theta=copy.copy(asked.theta)
-        )
-        sums, answer = _exact_sums(kept), noisy_sum()
-        self.releases.append(Release(kept, _facts_of(kept), *sums, answer.copy()))
-        return answer
+        """Return a new release and record it, or return the recorded one.
 
-
-class Repeating(Recording):
-    """Replay context that returns recorded releases, and measures changes of sums."""
-
-    def __init__(self, recorded: list[Release], n_records: int, changed: np.ndarray):
-        super().__init__()
-        self._recorded, self._n_records = recorded, n_records
-        self._changed = changed
-        self._drawn: set[str] = set()
-        self.moves: list[Move] = []
-        #: Kind and place of each difference.
-        self.differences: list[tuple[str, str]] = []
-
-    @property
-    def n_left(self) -> int:
-        """Number of recorded releases that were not requested yet."""
-        return len(self._recorded) - len(self.moves)
-
-    def release(self, asked: Asked, noisy_sum: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the recorded release, and note how the request for it differs.
-
-        The replay ends if the label, the query or the shape differs, or if no recorded
-        release is left.
+        A fit with recorded releases ends if the label, the query or the shape differs,
+        or if no recorded release is left. Other differences of the request are noted.
         """
+        if self._records:
+            kept = dataclasses.replace(
+                asked, batch=copy.copy(asked.batch), theta=copy.copy(asked.theta)
+            )
+            sums, answer = _exact_sums(kept), noisy_sum()
+            self.releases.append(Release(kept, _facts_of(kept), *sums, answer.copy()))
+            return answer
         label = repr(asked.event.label)
-        if not self.n_left:
+        if len(self.distances) == len(self.releases):
             self.differences.append(("release", f"{label} is requested in addition"))
             raise ReplayDiffers
-        wanted = self._recorded[len(self.moves)]
+        wanted = self.releases[len(self.distances)]
         free = () if asked.event.relation.counts_are_public else ("n_rows",)
         facts = {n: fact for n, fact in _facts_of(asked).items() if n not in free}
         names = [n for n, fact in facts.items() if wanted.facts[n] != fact]
         self.differences += [("release", f"{label} has another {n}") for n in names]
         if {"label", "query", "shape"} & {*names}:
             raise ReplayDiffers
-        move = self._move(wanted, asked)
-        self.moves.append(move)
+        distance = self._distance(wanted, asked)
+        self.distances.append(distance)
         found = {
             "theta": differ(asked.theta, wanted.asked.theta),
             "batch": not self._same_batch(wanted.asked, asked),
-            "distance": move.distance > move.sensitivity * (1 + ROUNDING),
+            "distance": distance > facts["sensitivity"] * (1 + ROUNDING),
         }
         self.differences += [(kind, label) for kind, is_so in found.items() if is_so]
         return wanted.answer.copy()
@@ -474,7 +513,7 @@ class Repeating(Recording):
                 differs &= ~asked.is_null[: len(rows)]
         return not differs.any()
 
-    def _move(self, wanted: Release, asked: Asked) -> Move:
+    def _distance(self, wanted: Release, asked: Asked) -> float:
         """Return the change of this sum between the two tables.
 
         Under "replace_special" each table is compared with the table in which the
@@ -482,28 +521,21 @@ class Repeating(Recording):
         of this record or person. All others must contribute the same in both tables. If
         they do not, the difference of their contributions is added.
         """
-        query, relation = asked.query, asked.event.relation
-        total, whole = _exact_sums(asked)
+        query, rows, (total, whole) = asked.query, self._changed, _exact_sums(asked)
         distance = _length(wanted.whole - whole)
-        if relation.name == "replace_special":
-            if len(self._changed):
-                rows, others = self._changed, 1.0
-                if query.n_rows == self._n_records:
-                    distance, others = _added(wanted, asked, rows)
-                # A fit may leave rows out, or take them in another order. Then find the
-                # changed rows by their contributions.
-                if others:
-                    rows = _differing_rows(wanted, asked, len(rows))
-                    distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
+        if asked.event.relation.name == "replace_special":
+            others = float(len(rows) > 0)
+            if others and query.n_rows == self._n_records:
+                distance, others = _added(wanted, asked, rows)
+            # A fit may leave rows out, or take them in another order. Then find the
+            # changed rows by their contributions.
+            if others:
+                rows = _differing_rows(wanted, asked, len(rows))
+                distance = sum(_added(wanted, asked, rows)) if len(rows) else 0.0
         # If the numbers of rows differ, the batches may differ, too.
         elif wanted.asked.query.n_rows == query.n_rows:
             distance = max(distance, _length(wanted.total - total))
-        return Move(
-            event=asked.event,
-            distance=distance * query.unit(asked.noise_std),
-            sensitivity=query.sensitivity(relation),
-            noise_std=asked.noise_std,
-        )
+        return distance * query.unit(asked.noise_std)
 
 
 def _facts_of(asked: Asked) -> dict[str, Any]:
@@ -577,18 +609,6 @@ def _length(total: np.ndarray) -> float:
     return math.sqrt(sum(entry * entry for entry in total[total != 0].tolist()))
 
 
-# Outcomes of fits: everything that can be observed.
-
-
-_ELSEWHERE = (
-    "a private fit runs in another thread or process (n_jobs), where an audit cannot "
-    "see its releases: audit it with n_jobs=None, which gives the same results."
-)
-#: Methods of the fitted model whose results are compared, and the number of rows that
-#: are passed to them.
-_METHODS, _PROBED = ("predict", "predict_proba", "decision_function", "transform"), 20
-
-
 class Charges(PrivacyLedger):
     """Ledger that records the charges of one fit in this thread."""
 
@@ -616,31 +636,6 @@ class Charges(PrivacyLedger):
             "epsilon=inf makes no privacy claim to audit: give every private part a "
             "finite epsilon."
         )
-
-
-class Outcome(NamedTuple):
-    """Everything that can be observed of a fit."""
-
-    model: Any
-    error: Exception | None
-    complete: bool  # False if the replay ended because its releases differed
-    charges: Charges
-    left: dict[str, dict[str, Any]]  # other observations, by kind and place
-
-    def differences(self, other: Outcome) -> Iterator[tuple[str, str]]:
-        """Yield kind and place of each difference from the outcome of a neighbour."""
-        if not other.complete:
-            return
-        errors = [(type(one.error), str(one.error)) for one in (self, other)]
-        if errors[0] != errors[1]:
-            yield "exception", "the fit"
-            return
-        for place in apart(self.model, other.model):
-            yield "attribute", place or "the model"
-        for kind, left in self.left.items():
-            for place, found in left.items():
-                if differ(found, other.left[kind][place]):
-                    yield kind, place
 
 
 def private_parts(estimator: Any) -> dict[str, PrivateEstimator]:
@@ -819,72 +814,42 @@ class ReplayResult(AuditResult):
         return "\n".join([super().__str__(), *map(str, self.differences)])
 
 
-class _Recorded:
-    """A recorded fit, which can be repeated on other tables."""
+def _repeated(fit: Callable[[Replay], Replay]) -> Replay:
+    """Record a fit, and return its repetition on the same table.
 
-    def __init__(self, estimator: Any, X: Any, y: Any, fit_params: Mapping[str, Any]):
-        self.estimator, self._fit_params, self._X = estimator, fit_params, X
-        around = Recording()
-        self.releases = around.releases
-        first = self._performed(X, y, around)
-        if (error := first.error) is not None:
-            _, *frames = traceback.walk_tb(error.__traceback__)
-            names = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
-            ours = any(name.partition(".")[0] == "skfdp" for name in names)
-            if ours or str(error) == _ELSEWHERE:
-                raise error
-            raise ValueError(
-                f"a step that is not from skfdp raised {type(error).__name__}; its "
-                "message is withheld because it may quote data: call `fit` to see it."
-            )
-        asked = [one.asked.event for one in self.releases]
-        self.charged = tuple(e for events, _ in first.charges.given for e in events)
-        if not asked or any(event not in asked for event in self.charged):
-            raise ValueError(
-                "a charged release was not made in this thread: let every private part "
-                "run with n_jobs=None, which gives the same results."
-            )
-        # Repeat the fit on the same table. This also loads all code and fills all
-        # caches.
-        self.baseline, again = self.replay(X, y, np.array([], dtype=np.int64))
-        found = [*again.differences, *first.differences(self.baseline)]
-        if not self.baseline.complete or any(kind in _REPEATED for kind, _ in found):
-            where = ", ".join(dict.fromkeys(place for _, place in found))
-            raise ValueError(
-                f"two fits on one table differ ({where}): set a fixed random_state in "
-                "every part that is not from this package."
-            )
+    Raise ValueError if an audit cannot see all releases, or if the two differ. The
+    repetition also loads all code and fills all caches.
+    """
+    first = fit(Replay())
+    if (error := first.error) is not None:
+        _, *frames = traceback.walk_tb(error.__traceback__)
+        names = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+        ours = any(name.partition(".")[0] == "skfdp" for name in names)
+        if ours or str(error) == _ELSEWHERE:
+            raise error
+        raise ValueError(
+            f"a step that is not from skfdp raised {type(error).__name__}; its "
+            "message is withheld because it may quote data: call `fit` to see it."
+        )
+    asked = [one.asked.event for one in first.releases]
+    if not asked or any(event not in asked for event in _charged_events(first)):
+        raise ValueError(
+            "a charged release was not made in this thread: let every private part "
+            "run with n_jobs=None, which gives the same results."
+        )
+    again = fit(Replay(first.releases))
+    found = first.compared(again)
+    if not again.complete or any(kind in _REPEATED for kind, _ in found):
+        where = ", ".join(dict.fromkeys(place for _, place in found))
+        raise ValueError(
+            f"two fits on one table differ ({where}): set a fixed random_state in "
+            "every part that is not from this package."
+        )
+    return again
 
-    def _performed(self, X: Any, y: Any, around: Recording) -> Outcome:
-        """Fit a copy inside a replay, and return its outcome."""
-        charges, predictions = Charges(), {}
-        model, error, complete = prepared(self.estimator, charges), None, True
-        left = {"charge": {"the ledger": charges.given}, "prediction": predictions}
-        # Copy the data, because a step that works in place would change them for later
-        # fits.
-        X, y, probe = copy.deepcopy((X, y, self._X[:_PROBED]))
-        with _heard(left):
-            try:
-                with noise.opened(around):
-                    model.fit(X, y, **self._fit_params)
-            except ReplayDiffers:
-                complete = False
-            except Exception as found:
-                error = found
-            for method in _METHODS if complete and error is None else ():
-                try:
-                    predictions[method] = getattr(model, method)(probe)
-                except Exception as refusal:  # for example, the method is missing
-                    predictions[method] = type(refusal), str(refusal)
-        return Outcome(model, error, complete, charges, left)
 
-    def replay(self, X: Any, y: Any, changed: np.ndarray) -> tuple[Outcome, Repeating]:
-        """Fit another table with the recorded releases."""
-        around = Repeating(self.releases, self._X.shape[0], changed)
-        outcome = self._performed(X, y, around)
-        if outcome.complete and outcome.error is None and around.n_left:
-            around.differences.append(("release", "there are fewer"))
-        return outcome, around
+def _charged_events(fit: Replay) -> tuple[Event, ...]:
+    return tuple(e for events, _ in fit.seen["charge"]["the ledger"] for e in events)
 
 
 #: Kinds of observations in which a second fit must equal the first. The first fit loads
@@ -1046,9 +1011,10 @@ def audit_replay(
     persons, columns = None, [one for one in groups if isinstance(one, str)]
     if groups:
         persons = numbered(base[0][columns[0]] if columns else groups[0])
-    recorded = _Recorded(estimator, *base, fit_params)
+    given = {"probe": base[0][:_PROBED], "fit_params": fit_params}
+    again = _repeated(lambda one: one.fit(estimator, *base, **given))
     try:
-        claim = report(recorded.baseline.model)
+        claim = report(again.seen["attribute"]["the model"])
         steps = [estimator, *estimator.get_params(deep=True).values()]
         piped = any(isinstance(one, Pipeline) for one in steps)
         names = claim.public_sources
@@ -1071,12 +1037,21 @@ def audit_replay(
         if y is not None and not claim.public_target:
             target = "numbers" if is_regressor(estimator) else None
             target = "labels" if is_classifier(estimator) else target
-        read = any(e.classes_source == "data" for e in recorded.charged)
+        read = any(e.classes_source == "data" for e in _charged_events(again))
         read = read or any(one.key == CLASSES_READ.key for one in claim.assumptions)
         split = Split(~public, target, not read, whole, persons)
         rng = np.random.default_rng(random_state)
         found = neighbouring_tables(X, y, split, rng, int(n_neighbors))
-    return _result(recorded, claim, found)
+    replays = (
+        (
+            name,
+            Replay(again.releases, base[0].shape[0], changed).fit(
+                estimator, *table, **given
+            ),
+        )
+        for name, *table, changed in found
+    )
+    return _result(estimator, claim, again, replays)
 
 
 def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
@@ -1088,28 +1063,27 @@ def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
 
 
 def _result(
-    recorded: _Recorded, claim: PrivacyReport | None, found: Iterable[Neighbour]
+    estimator: Any,
+    claim: PrivacyReport | None,
+    recorded: Replay,
+    replays: Iterable[tuple[str, Replay]],
 ) -> ReplayResult:
     seen: dict[tuple[str, str], list[str]] = {}
-    moves: list[list[Move]] = []
-    names: list[str] = []
-    for name, X, y, changed in found:
-        outcome, around = recorded.replay(X, y, changed)
-        moves.append(around.moves)
+    names, distances = [], []
+    for name, replay in replays:
         names.append(name)
-        everything = [*around.differences, *recorded.baseline.differences(outcome)]
-        for key in dict.fromkeys(everything):
+        distances.append(replay.distances)
+        for key in recorded.compared(replay):
             seen.setdefault(key, []).append(name)
-    if not moves:
+    if not names:
         raise ValueError("neighbors is empty: give at least one pair (X, y).")
     order = [*LEAVES, *INSIDE]
     differences = tuple(
         Difference(kind, where, seen[kind, where][0], len(seen[kind, where]))
         for kind, where in sorted(seen, key=lambda key: order.index(key[0]))
     )
-    estimator, events = recorded.estimator, recorded.charged
-    of_whole = [event for event in events if event.sampling_rate == 1]
-    relation = recorded.releases[0].asked.event.neighboring_relation
+    events, asked = _charged_events(recorded), [one.asked for one in recorded.releases]
+    relation = asked[0].event.neighboring_relation
     subject, delta = type(estimator).__name__, 0.0
     if claim is None:
         delta = max(part.delta for part in private_parts(estimator).values())
@@ -1119,17 +1093,16 @@ def _result(
         relation = claim.neighboring_relation or relation
     bound = math.inf
     if not any(one.kind in LEAVES for one in differences):
-        # For each neighbour, the Gaussian-DP parameter of the recorded releases.
-        moved_by = [
-            [one.distance / one.noise_std for one in replay if one.event in of_whole]
-            for replay in moves
-        ]
-        bound = gdp_epsilon(delta, max(math.hypot(*one) for one in moved_by))
-    labels = Counter(one.asked.event.label for one in recorded.releases)
-    moved = {label: [(math.nan, 0.0)] for label in labels}
-    for one in itertools.chain(*moves):
-        share = one.distance / one.sensitivity
-        moved[one.event.label].append((one.sensitivity, share))
+        # For each neighbour, the Gaussian-DP parameter of the charged full batches.
+        whole = [one.event in events and one.event.sampling_rate == 1 for one in asked]
+        std = np.where(whole, [one.noise_std for one in asked], np.inf)
+        bound = gdp_epsilon(delta, max(math.hypot(*(one / std)) for one in distances))
+    changes: dict[str, list] = {one.event.label: [] for one in asked}
+    # A replay that ended early has fewer distances.
+    for one, *moved in itertools.zip_longest(asked, *distances, fillvalue=0.0):
+        sensitivity = one.query.sensitivity(one.event.relation)
+        share = max(moved) / sensitivity
+        changes[one.event.label].append((sensitivity, share))
     return ReplayResult(
         subject=subject,
         neighboring_relation=relation,
@@ -1137,11 +1110,11 @@ def _result(
         delta=delta,
         lower_bound=bound,
         confidence=1.0,
-        n_trials=len(moves),
+        n_trials=len(names),
         differences=differences,
         releases=tuple(
-            ReleaseChange(label, count, *np.fmax.reduce(moved[label]).tolist())
-            for label, count in labels.items()
+            ReleaseChange(label, len(found), *np.max(found, axis=0).tolist())
+            for label, found in changes.items()
         ),
         neighbors=tuple(names),
     )
