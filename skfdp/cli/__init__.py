@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from skfdp.cli import output
 from skfdp.cli.arguments import BUNDLED, check_fit, parse
-from skfdp.cli.output import CommandError, OutputError, ReaderGoneError, complain
+from skfdp.cli.output import CommandError, OutputError, complain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CommandError, OutputError) as error:
         complain(f"error: {error}{_done(arguments)}")
         return 2 if isinstance(error, CommandError) else 1
-    except ReaderGoneError:
+    except BrokenPipeError:  # the reader of standard output closed the pipe
         return 0
     except KeyboardInterrupt:
         complain(f"interrupted.{_done(arguments)}")

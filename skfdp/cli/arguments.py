@@ -71,10 +71,6 @@ _FIT: Options = {
     ),
     "--report": _of("write the privacy report", metavar="FILE.json", type=Path),
 }
-_SCORE: Options = {
-    "saved": _of(".skops, or .joblib, which can run any code", metavar="MODEL"),
-    **_DECLARED,
-}
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "schema": (
         "draft a schema of a table, or check a table against it",
@@ -149,12 +145,12 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
     "predict": (
         "predict rows with a saved model",
         {
-            **_SCORE,
+            "saved": _of(".skops, or .joblib, which can run any code", metavar="MODEL"),
+            **_DECLARED,
             "-o --output": _of("CSV or .parquet", metavar="FILE", type=Path),
             "--keep": _of_columns("columns to write next to the predictions"),
         },
     ),
-    "score": ("score a saved model on rows whose target is known", _SCORE),
     "report": (
         "print the statement of a report, a saved model or a ledger",
         {

@@ -28,7 +28,6 @@ from threadpoolctl import threadpool_limits
 
 from skfdp.cli.output import (
     CommandError,
-    ReaderGoneError,
     check_writable,
     refusing,
     say,
@@ -38,6 +37,7 @@ from skfdp.cli.results import once, open_ledger, print_table, reading, scores, w
 from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import STORED_TYPES, Assumption
+from skfdp.privacy.report_text import names_text
 from skfdp.schema import Label, Number, OpenTable, TableSchema
 
 _NOTE = """\
@@ -212,8 +212,8 @@ def _title(task: FitTask, n_train: int, n_test: int, model) -> str:
     (public if task.outcome.public else private).append(task.target)
     lines = [
         f"{Path(arguments.file).name}: predicting {task.target!r}, {kind}.",
-        f"Public: {_shortened(public) or 'nothing'}.",
-        f"Private: {_shortened(private)}.",
+        f"Public: {names_text(public) or 'nothing'}.",
+        f"Private: {names_text(private)}.",
     ]
     if arguments.seed is not None:
         lines.append("--seed: the noise is not secret, so epsilon is not a guarantee.")
@@ -225,11 +225,6 @@ def _title(task: FitTask, n_train: int, n_test: int, model) -> str:
         n = model.privacy_.n_records
         lines.append(f"Protected: all rows of each of {n} persons together.")
     return "\n".join(lines)
-
-
-def _shortened(names: list[str], most: int = 20) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _compare(task: FitTask, released, unread: Mapping, train, test) -> None:
@@ -253,8 +248,7 @@ def _compare(task: FitTask, released, unread: Mapping, train, test) -> None:
         table.append((label, epsilon, [scores(model, X, y) for model in models]))
     print_table(table)
     say()
-    parts = {"held-out ": test, "training ": train}
-    for line in counts(task.schema, task.target, ~known, unread, parts):
+    for line in _unreadable(task, ~known, unread, train, test):
         say(line)
 
 
@@ -304,34 +298,26 @@ def _comparison(task: FitTask, released, train, exact) -> Iterator[tuple]:
     yield label, epsilon, task, (released, *others)
 
 
-def counts(
-    schema: TableSchema,
-    target: str,
-    unknown: np.ndarray,
-    unread: Mapping[str, np.ndarray],
-    parts: Mapping[str, np.ndarray],
-) -> Iterator[str]:
+def _unreadable(task: FitTask, unknown, unread: Mapping, train, test) -> Iterator[str]:
     """Yield a sentence for each column (or the target) that has unreadable values.
 
     The counts are exact and not protected, so they are printed only with exact scores.
     `unknown` is the mask of the rows without a declared target. `unread` has masks of
-    the unreadable values, by column; empty to count only the target. `parts` has the
-    positions of the rows to count, by a name such as "training ".
+    the unreadable values, by column; empty to count only the target.
     """
-    lacking = (
-        "no number as target" if schema.columns[target].bounds else "no declared label"
-    )
-    given: list[tuple] = [(f"Target {target!r}", unknown, "rows", f"have {lacking}")]
-    for name in schema.features if unread else ():
-        verb = f"cannot be read as {schema.columns[name].read_as}"
+    lacking = "no number as target" if task.outcome.bounds else "no declared label"
+    given: list[tuple] = [
+        (f"Target {task.target!r}", unknown, "rows", f"have {lacking}")
+    ]
+    for name in task.schema.features if unread else ():
+        verb = f"cannot be read as {task.schema.columns[name].read_as}"
         given.append((f"Column {name!r}", unread[name], "values", verb))
     for name, lost, what, verb in given:
         if lost.any():
-            first, *more = (
-                f"of {len(at)} {part}{what} {lost[at].sum()}"
-                for part, at in parts.items()
+            yield (
+                f"{name}: of {len(test)} held-out {what} {lost[test].sum()} {verb}, of "
+                f"{len(train)} training {what} {lost[train].sum()}."
             )
-            yield f"{name}: {', '.join([f'{first} {verb}', *more])}."
 
 
 # ``skfdp`` without a command: models of digits, half of each image public.
@@ -368,7 +354,7 @@ def demo(arguments: argparse.Namespace) -> None:
     columns = {name: Number(0, 16, int(name[-1]) < 4, basis="linear") for name in X}
     columns["digit"] = Label(range(10), public=True)
     schema = TableSchema(columns, outcomes="digit")
-    with contextlib.suppress(ReaderGoneError):  # the report must be written anyway
+    with contextlib.suppress(BrokenPipeError):  # the report must be written anyway
         say(_INTRODUCTION)
     task = FitTask(arguments, schema, "digit", X, y.rename("digit"))
     report = job(task, {}, _EXPLANATION)

@@ -18,10 +18,6 @@ class CommandError(Exception):
     """Error of a command that refuses to run: one sentence without private data."""
 
 
-class ReaderGoneError(Exception):
-    """Raised if the reader of standard output closed the pipe; not an error."""
-
-
 class OutputError(Exception):
     """Raised if a file cannot be written or text cannot be printed; one sentence."""
 
@@ -79,7 +75,7 @@ def stage(text: str) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print and flush a line.
+    """Print and flush a line; raise BrokenPipeError if the reader closed the pipe.
 
     If standard output is closed, it is redirected to the null device, so that Python
     reports no error at exit.
@@ -90,7 +86,7 @@ def say(text: str = "") -> None:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
-            raise ReaderGoneError from None
+            raise
         reason = getattr(error, "strerror", "standard output is closed")
         raise OutputError(f"cannot print: {reason}.") from None
 

@@ -1,4 +1,4 @@
-"""The commands ``schema``, ``predict``, ``score``, ``report`` and ``ledger``."""
+"""The commands ``schema``, ``predict``, ``report`` and ``ledger``."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import is_regressor
-from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skfdp.base import digest_of
 from skfdp.cli import output
-from skfdp.cli.fit import counts
 from skfdp.cli.output import CommandError, check_writable, refusing, say, stage, writing
-from skfdp.cli.results import load, print_table, reading, scores
+from skfdp.cli.results import load, reading
 from skfdp.data.cells import exact
 from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
-from skfdp.privacy.report_text import epsilon_text
 from skfdp.schema import OpenTable, SchemaError, TableSchema
 
-_SCORE_NOTE = """\
-Scores and counts are exact values on these rows; +- is the standard error due to the
-choice of rows. Publishing them discloses something about each row, which no statement
-covers.
-"""
 _SQLITE = b"SQLite format 3"
 _SEEN = "privateCountsSeen"
 _DRAFTED = (
@@ -118,10 +110,18 @@ def predict(arguments: argparse.Namespace) -> None:
     path = arguments.output
     check_writable(path, "-o")
     model = _loaded(arguments.saved)
-    declared, table = _schema_and_table(arguments)
+    names = list(map(str, model.feature_names_in_))
+    stage("reading the table")
     with reading():
+        declared = TableSchema.load(arguments.schema)
+        table = OpenTable.of(arguments.file, declared)
+        if sorted(names) != sorted(declared.features):
+            raise SchemaError(
+                "the schema declares other features than those of the model "
+                f"({', '.join(names)}): give the schema of the fit."
+            )
         table.check_has(arguments.keep)
-        rows = _converted(declared, table, model)[model.feature_names_in_]
+        rows = declared.read(table)[names]
         kept = table.columns(arguments.keep)
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows.")
@@ -146,46 +146,6 @@ def predict(arguments: argparse.Namespace) -> None:
                 encoding=declared.encoding,
             )
     say(f"{len(found)} predictions written to {path}.")
-
-
-def score(arguments: argparse.Namespace) -> None:
-    """Print the scores of a model on rows whose target is known."""
-    model = _loaded(arguments.saved)
-    declared, table = _schema_and_table(arguments)
-    with reading():
-        target = declared.outcome(model.privacy_.target_name)
-        table.check_has([*declared.features, target])
-        frame = _converted(declared, table, model)
-        unread = declared.unread(table)
-    y, rows = frame[target], frame[model.feature_names_in_]
-    regression = is_regressor(model)
-    known = y.notna() if regression else y.isin(model.classes_.tolist())
-    if not known.any():
-        raise CommandError(
-            f"no row has a value of {target!r} that the model was trained on: give a "
-            "table with the same target column."
-        )
-    stage("scoring")
-    # From a list, so that NumPy finds the type of the labels.
-    X, y = rows[known.to_numpy()], np.array(y[known].tolist())
-    simplest = DummyRegressor() if regression else DummyClassifier()
-    simplest.fit(X, y)
-    constant = "mean" if regression else "most frequent label"
-    say(f"{Path(arguments.file).name}: {len(y)} rows with a known target {target!r}.")
-    say()
-    constant = f"base rate: {constant} of these rows"
-    epsilon = epsilon_text(report_of(model), 4)
-    print_table(
-        [
-            (constant, "inf", [scores(simplest, X, y)]),
-            (Path(arguments.saved).name, epsilon, [scores(model, X, y)]),
-        ]
-    )
-    say()
-    parts = {"": np.arange(len(known))}
-    for line in counts(declared, target, ~known.to_numpy(), unread, parts):
-        say(line)
-    say(_SCORE_NOTE)
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -229,26 +189,8 @@ def report(arguments: argparse.Namespace) -> None:
 def ledger(arguments: argparse.Namespace) -> None:
     """Print limit and spending of each data set in a ledger file."""
     with refusing(ValueError, OSError):
-        found = PrivacyLedger.open_all(arguments.file)
-        say("\n\n".join(map(str, found)))
-
-
-def _schema_and_table(arguments: argparse.Namespace) -> tuple[TableSchema, OpenTable]:
-    stage("reading the table")
-    with reading():
-        declared = TableSchema.load(arguments.schema)
-        return declared, OpenTable.of(arguments.file, declared)
-
-
-def _converted(declared: TableSchema, table: OpenTable, model: Any) -> pd.DataFrame:
-    """Return the table, converted by its schema; refuse a schema of another model."""
-    names = list(map(str, model.feature_names_in_))
-    if sorted(names) != sorted(declared.features):
-        raise SchemaError(
-            "the schema declares other features than those of the model "
-            f"({', '.join(names)}): give the schema of the fit."
-        )
-    return declared.read(table)
+        text = "\n\n".join(map(str, PrivacyLedger.open_all(arguments.file)))
+    say(text)
 
 
 def _loaded(path: str) -> Any:

@@ -242,8 +242,7 @@ def test_all_rows_of_a_person_are_protected(run, command):
     assert "no privacy (scikit-learn)" in out
     frame = pd.read_csv("people.csv")
     frame.drop(columns="person").to_csv("new.csv", index=False)
-    for use in ("predict", "score"):
-        assert command(use, "m.skops", "new.csv", "--schema", "s.toml")[0] == 0
+    assert command("predict", "m.skops", "new.csv", "--schema", "s.toml")[0] == 0
     assert "lacks the column patient" in run(group="patient")[2]
     frame.loc[3, "person"] = None
     frame.to_csv("people.csv", index=False)
@@ -652,7 +651,6 @@ def test_messages_of_other_libraries_are_withheld(command, tmp_path, monkeypatch
 USES = [
     [*FIT, "--no-evaluate", "--model", "m.joblib", "--overwrite"],
     ["predict", "m.joblib", "people.csv", "--schema", "s.toml"],
-    ["score", "m.joblib", "people.csv", "--schema", "s.toml"],
 ]
 
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import io
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -152,45 +151,30 @@ def test_full_disks_are_said(run):
         assert status == 1 and "No space left on device" in err
 
 
-# -- score ----------------------------------------------------------------------------
-def line_of(out, start):
-    """Return the words of a line, without the errors of its numbers."""
-    line = next(line for line in out.splitlines() if line.startswith(start))
-    return re.sub(r" \+- \S+", "", line).split()
-
-
-def test_scores_are_those_of_scikit_learn(run):
-    status, out, err = run("score", "income.skops", "new.csv", *BY)
-    assert (status, err) == (0, "")
+# -- scores ---------------------------------------------------------------------------
+@pytest.mark.usefixtures("run")
+def test_scores_are_those_of_scikit_learn():
     model, y = saving.load("income.skops"), people(1)["income"]
     chances = model.predict_proba(rows_of(model))
-    found = line_of(out, "income.skops")
-    assert found[1] == "8"
-    assert float(found[2]) == pytest.approx(
-        100 * model.score(rows_of(model), y), abs=0.1
+    found = {n: one[0] for n, one in saving.scores(model, rows_of(model), y).items()}
+    assert found == pytest.approx(
+        {
+            "accuracy": model.score(rows_of(model), y),
+            "AUC": roc_auc_score(y == "low", chances[:, 1]),
+            "log loss": log_loss(y, chances),
+        }
     )
-    auc, loss = roc_auc_score(y == "low", chances[:, 1]), log_loss(y, chances)
-    assert [*map(float, found[-2:])] == pytest.approx([auc, loss], abs=1e-3)
-    assert line_of(out, "base rate: most frequent label")[-2] == "0.500"
-    assert "which no statement covers" in " ".join(out.split())
-    out, model = run("score", "pay.skops", "new.csv", *BY)[1], saving.load("pay.skops")
+    model = saving.load("pay.skops")
+    found = saving.scores(model, rows_of(model), people(1)["pay"])
     explained = r2_score(people(1)["pay"], model.predict(rows_of(model)))
-    assert float(line_of(out, "pay.skops")[-2]) == pytest.approx(explained, abs=1e-3)
-    assert float(line_of(out, "base rate: mean")[-2]) == 0
+    assert found["R2"][0] == pytest.approx(explained)
 
 
-def test_rows_without_a_known_target_are_left_out(run, refused, tmp_path):
-    frame = people(1)
-    frame.loc[:9, "income"] = [None, "?"] * 5
-    frame.to_csv(tmp_path / "some.csv", index=False)
-    _, out, _ = run("score", "income.skops", tmp_path / "some.csv", *BY)
-    assert f"some.csv: {N - 10} rows with a known target 'income'." in out
-    frame.assign(income="?").to_csv(tmp_path / "none.csv", index=False)
-    sentence = refused("score", "income.skops", tmp_path / "none.csv", *BY)
-    assert "no row has a value of 'income' that the model was trained on" in sentence
+def test_a_schema_of_another_model_is_refused(refused, tmp_path):
     other = TableSchema({**SCHEMA.columns, "age": Ignore()}, outcomes=SCHEMA.outcomes)
     other.save(tmp_path / "s.toml")
-    sentence = refused("score", "pay.skops", "new.csv", "--schema", tmp_path / "s.toml")
+    options = "pay.skops", "new.csv", "--schema", tmp_path / "s.toml"
+    sentence = refused("predict", *options)
     assert "declares other features than those of the model (age, hours" in sentence
 
 
