@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,7 @@ class EffectsDisplay:
         >>> display.effects["coefficients"].places[0].tolist()
         ['mean radius', 'mean texture']
         """
-        found, effects = _effects(estimator, encoder, target)
+        effects, unit, outputs, noise = _effects(estimator, encoder, target)
         check_number("max_panels", max_panels, integral=True, also=(None,))
         band = None
         if columns is None:
@@ -248,11 +249,10 @@ class EffectsDisplay:
                 f"from {known!r}."
             )
         effects = {name: effects[name] for name in columns}
-        if found.noise is not None:
-            most = ", at most" if found.noise.kind == UPPER_BOUND else ""
+        if noise is not None:
+            most = ", at most" if noise.kind == UPPER_BOUND else ""
             band = f"noise of the release, 95 %{most}"
-        given = {"unit": found.unit, "outputs": found.outputs, "band": band}
-        return cls(effects=effects, **given).plot(ax)
+        return cls(effects=effects, unit=unit, outputs=outputs, band=band).plot(ax)
 
     def plot(self, ax=None):
         """Draw each effect into its own Axes.
@@ -292,92 +292,65 @@ class EffectsDisplay:
         return self
 
 
-@dataclasses.dataclass(frozen=True)
-class _Shown:
-    """Weights and noise of a model, and which of its outputs are drawn.
+def _shown(model: Any, target: Any) -> tuple[np.ndarray, float, str, list]:
+    """Return the rows of `coef_` to draw, their sign, the unit, and the outputs.
 
-    `rows` are the drawn rows of `coef`, `unit` the label of the axis, and `outputs` the
-    labels of the drawn outputs. `sign` is -1 for the first of two classes, whose margin
-    is minus the margin of the model.
+    The sign is -1 for the first of two classes, whose margin is minus the margin of the
+    model.
     """
-
-    coef: np.ndarray
-    noise: CoefficientNoise | None
-    rows: np.ndarray
-    unit: str
-    outputs: list
-    sign: float = 1.0
-
-    @classmethod
-    def of(cls, model: Any, target: Any) -> _Shown:
-        coef = np.atleast_2d(model.coef_)
-        rows, outputs, unit = np.arange(len(coef)), [None], "effect on the target"
-        sign = 1.0
-        classes = getattr(model, "classes_", None)
-        if classes is not None:
-            labels = classes.tolist()
-            unit = "effect on the log odds"
-            if target is not None:
-                plain = target.item() if isinstance(target, np.generic) else target
-                # A comparison with pandas.NA returns NA.
-                equal = [one for one in labels if (one == plain) is True]
-                if not equal:
-                    raise ValueError(
-                        f"target={shown(target)} must be one of {labels!r}."
-                    )
-                target = equal[0]
-            if len(coef) == 1:
-                of = labels[1] if target is None else target
-                unit += f" of {of}"
-                sign = -1.0 if of == labels[0] else 1.0
-            elif target is None:
-                outputs = labels
-            else:
-                rows, unit = np.array([labels.index(target)]), f"{unit} of {target}"
-        elif target is not None:
-            raise ValueError(
-                f"target={shown(target)} is for classifiers: leave it out."
-            )
-        elif model.target_map_.log:
-            unit = "effect on the log of the rate"
-        if model.input_scaler_.normalize:
-            unit += ", for rows scaled to one norm"
-        noise = getattr(model, "coef_noise_", None)
-        return cls(coef, noise, rows, unit, outputs, sign)
-
-    def effect(self, block: Block) -> Effect:
-        """Return the effect of a block of encoded columns."""
-        each = dict(zip(block.levels, np.eye(len(block.levels)), strict=True))
-        others = {one: each.pop(one) for one in (OTHER, MISSING) if one in each}
-        if block.draws == "bars":
-            places, rows = objects(each), np.array([*each.values()])
-            # Without declared categories there is no mean to subtract.
-            centre = rows.mean(axis=0) if each else 0.0
+    n_rows, sign = len(np.atleast_2d(model.coef_)), 1.0
+    rows, outputs, unit = np.arange(n_rows), [None], "effect on the target"
+    classes = getattr(model, "classes_", None)
+    if classes is not None:
+        labels = classes.tolist()
+        unit = "effect on the log odds"
+        if target is not None:
+            plain = target.item() if isinstance(target, np.generic) else target
+            # A comparison with pandas.NA returns NA.
+            equal = [one for one in labels if (one == plain) is True]
+            if not equal:
+                raise ValueError(f"target={shown(target)} must be one of {labels!r}.")
+            target = equal[0]
+        if n_rows == 1:
+            of = labels[1] if target is None else target
+            unit += f" of {of}"
+            sign = -1.0 if of == labels[0] else 1.0
+        elif target is None:
+            outputs = labels
         else:
-            end = block.knots[-1] if block.end is None else block.end
-            places = block.raw(np.linspace(block.knots[0], end, 201))
-            rows = block.encode(places)
-            centre = block.encode(block.raw(block.knots)).mean(axis=0)
-        apart = np.array([*others.values()]) - centre
-        apart = self.combined(block.name, "bars", objects(others), apart, block.start)
-        rows = np.reshape(rows, (-1, len(block.levels))) - centre
-        return self.combined(block.name, block.draws, places, rows, block.start, apart)
-
-    def combined(self, name, kind, places, rows, start=0, apart=None) -> Effect:
-        """Return an effect. Value i is ``sign * coef @ rows[i]``.
-
-        `rows` are those of the encoded columns from `start` on.
-        """
-        wide = np.zeros((len(rows), self.coef.shape[1]))
-        wide[:, start : start + rows.shape[1]] = rows
-        values = self.sign * (self.coef @ wide.T)[self.rows]
-        std = np.full(values.shape, np.nan)
-        if self.noise is not None:
-            std = self.noise.std_of(wide)[self.rows]
-        return Effect(name, kind, (places,), values, std, apart)
+            rows, unit = np.array([labels.index(target)]), f"{unit} of {target}"
+    elif target is not None:
+        raise ValueError(f"target={shown(target)} is for classifiers: leave it out.")
+    elif model.target_map_.log:
+        unit = "effect on the log of the rate"
+    if model.input_scaler_.normalize:
+        unit += ", for rows scaled to one norm"
+    return rows, sign, unit, outputs
 
 
-def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, Effect]]:
+def _effect_of(block: Block, made: Callable[..., Effect]) -> Effect:
+    """Return the effect of a block of encoded columns; `made` returns an effect."""
+    each = dict(zip(block.levels, np.eye(len(block.levels)), strict=True))
+    others = {one: each.pop(one) for one in (OTHER, MISSING) if one in each}
+    if block.draws == "bars":
+        places, rows = objects(each), np.array([*each.values()])
+        # Without declared categories there is no mean to subtract.
+        centre = rows.mean(axis=0) if each else 0.0
+    else:
+        end = block.knots[-1] if block.end is None else block.end
+        places = block.raw(np.linspace(block.knots[0], end, 201))
+        rows = block.encode(places)
+        centre = block.encode(block.raw(block.knots)).mean(axis=0)
+    apart = np.array([*others.values()]) - centre
+    apart = made(block.name, "bars", objects(others), apart, block.start)
+    rows = np.reshape(rows, (-1, len(block.levels))) - centre
+    return made(block.name, block.draws, places, rows, block.start, apart)
+
+
+def _effects(
+    model: Any, encoder: Any, target: Any
+) -> tuple[dict[str, Effect], str, list, CoefficientNoise | None]:
+    """Return the effects by name, their unit, the outputs, and the noise."""
     if isinstance(model, Pipeline):
         before, model = model[:-1], model[-1]
         if encoder is None and len(before) == 1 and hasattr(before[0], "blocks_"):
@@ -390,13 +363,29 @@ def _effects(model: Any, encoder: Any, target: Any) -> tuple[_Shown, dict[str, E
             "a linear model of skfdp."
         )
     warn_of_public_model(model)
-    found = _Shown.of(model, target)
+    drawn, sign, unit, outputs = _shown(model, target)
+    coef, noise = np.atleast_2d(model.coef_), getattr(model, "coef_noise_", None)
+
+    def made(name, kind, places, rows, start=0, apart=None) -> Effect:
+        """Return an effect. Value i is ``sign * coef @ rows[i]``.
+
+        `rows` are those of the encoded columns from `start` on.
+        """
+        wide = np.zeros((len(rows), coef.shape[1]))
+        wide[:, start : start + rows.shape[1]] = rows
+        values = sign * (coef @ wide.T)[drawn]
+        std = np.full(values.shape, np.nan)
+        if noise is not None:
+            std = noise.std_of(wide)[drawn]
+        return Effect(name, kind, (places,), values, std, apart)
+
     if encoder is None:
         # One bar for each column: coefficient times the width of the bounds, if any.
-        n_features = found.coef.shape[1]
+        n_features = coef.shape[1]
         scale = np.diag(np.broadcast_to(model.input_scaler_.factor, n_features))
         places = objects(names(model, n_features))
-        bars = found.combined("coefficients", "bars", places, scale)
-        return found, {"coefficients": bars}
-    check_is_fitted(encoder)
-    return found, {one.name: found.effect(one) for one in encoder.blocks_}
+        effects = {"coefficients": made("coefficients", "bars", places, scale)}
+    else:
+        check_is_fitted(encoder)
+        effects = {one.name: _effect_of(one, made) for one in encoder.blocks_}
+    return effects, unit, outputs, noise

@@ -273,7 +273,10 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         return self._plan(X, y, sample_weight=sample_weight, **fit_params)
 
     def predict(self, X) -> np.ndarray:
-        """Return the predictions of the inner estimator.
+        """Return the labels with the largest probabilities.
+
+        For a regressor, and without probabilities, they are the predictions of the
+        inner estimator.
 
         Parameters
         ----------
@@ -284,7 +287,13 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        return self.estimator_.predict(X)
+        if not hasattr(self, "predict_proba"):
+            return self.estimator_.predict(X)
+        found = self.predict_proba(X)
+        if not isinstance(found, list):
+            return self.classes_[found.argmax(axis=1)]
+        pairs = zip(self.classes_, found, strict=True)
+        return np.column_stack([known[one.argmax(axis=1)] for known, one in pairs])
 
     # -- one fit ---------------------------------------------------------------------
     def _check_parameters(self, declared: Declaration) -> None:
@@ -464,27 +473,6 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
         classes = found[1][0] if len(found[1]) == 1 else found[1]
         return {**super()._attributes(public, found), "classes_": classes}
-
-    def predict(self, X) -> np.ndarray:
-        """Return the labels with the largest probabilities.
-
-        Without probabilities they are the predictions of the inner estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        if not hasattr(self, "predict_proba"):
-            return super().predict(X)
-        found = self.predict_proba(X)
-        if not isinstance(found, list):
-            return self.classes_[found.argmax(axis=1)]
-        pairs = zip(self.classes_, found, strict=True)
-        return np.column_stack([known[one.argmax(axis=1)] for known, one in pairs])
 
     @available_if(lambda self: hasattr(self._inner, "predict_proba"))
     def predict_proba(self, X) -> np.ndarray | list[np.ndarray]:

@@ -139,8 +139,7 @@ statement = report(
 print(statement.statement())
 
 # %%
-# The same as a page for a browser or a printer, with the trade-off curve, the table of
-# columns and an annex:
+# The same as a page for a browser or a printer, with the trade-off curve and an annex:
 
 statement.to_html(folder / "statement.html")
 

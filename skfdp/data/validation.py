@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import choice, is_among, shown
 from skfdp.privacy.checks import warn_caller as warn_caller
 from skfdp.privacy.events import PrivacyBudgetError
 
@@ -30,6 +30,7 @@ _BEYOND = 1e100
 # Smallest width of an interval, relative to the absolute value of its larger bound.
 # Such an interval contains about 4,000 floats.
 _NARROWEST = 1e-12
+check_choice = choice
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -54,7 +55,7 @@ def check_number(
 
     `include_low` allows `low`, too.
     """
-    if _is_among(value, also):
+    if is_among(value, also):
         return
     kind = numbers.Integral if integral else numbers.Real
     # A timedelta64 is an instance of Integral, but cannot be compared with numbers.
@@ -103,18 +104,6 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
             f"between -{_BEYOND:g} and {_BEYOND:g}, and not nearly equal; choose "
             "another unit or origin."
         )
-
-
-def check_choice(name: str, value: Any, choices: Collection) -> None:
-    """Raise ValueError unless value is one of the choices."""
-    if not _is_among(value, choices):
-        listed = ", ".join(map(repr, choices))
-        raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
-
-
-def _is_among(value: Any, choices: Collection) -> bool:
-    # The comparison of an array is no bool.
-    return any(value is one or (value == one) is True for one in choices)
 
 
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:

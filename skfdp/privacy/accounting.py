@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -27,7 +27,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.events import Event, Nameless, PrivacyBudgetError, check_delta
+from skfdp.privacy.events import Event, PrivacyBudgetError, check_delta
 
 #: Ways to compute the curve of a composition; see `compose`.
 ACCOUNTANTS = ("auto", "pld")
@@ -150,67 +150,34 @@ def _safe_root(excess: Callable[[float], float], high: float, *, up: bool) -> fl
     return root
 
 
-class PrivacyCurve(Protocol):
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class PrivacyCurve:
     """An upper bound of delta as a function of epsilon, for a composition.
 
-    See :term:`privacy curve`.
+    See :term:`privacy curve`. It is exact for full-batch Gaussian releases. All other
+    compositions have a privacy loss distribution for each direction between neighbours:
+    the first output against the second, and the reverse; or one for both directions.
+
+    Attributes
+    ----------
+    accountant : str
+        How the curve is computed.
+    mu : float or None
+        Exact Gaussian-DP parameter, None if the composition is not Gaussian.
+    rounding : float
+        Bound of the rounding error of delta.
     """
 
     accountant: str
-
-    @property
-    def mu(self) -> float | None:
-        """Exact Gaussian-DP parameter, None if the composition is not Gaussian."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon known to hold at delta."""
-
-    def delta(self, epsilon: float) -> float:
-        """Return the smallest delta known to hold at epsilon."""
-
-
-@dataclasses.dataclass(frozen=True)
-class GaussianCurve:
-    """Exact privacy curve of a composition of full-batch Gaussian releases."""
-
-    mu: float
-    accountant: str = "closed form (Gaussian DP)"
-
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon that holds at delta."""
-        return gdp_epsilon(delta, self.mu)
-
-    def delta(self, epsilon: float) -> float:
-        """Return the smallest delta that holds at epsilon."""
-        return gdp_delta(epsilon, self.mu)
-
-    @tails()
-    def detection_rate(self, false_alarms: float) -> float:
-        """Return the largest detection rate of a test with this false-alarm rate.
-
-        From the releases the test decides which of two neighbouring tables was used.
-        """
-        # The trade-off curve in closed form (Dong, Roth and Su 2022).
-        return float(ndtr(ndtri(false_alarms) + self.mu))
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class PLDCurve:
-    """Upper bound of a privacy curve, from a composed privacy loss distribution.
-
-    There is one distribution for each direction between neighbours: the first output
-    against the second, and the reverse; or one for both directions. `rounding` bounds
-    the rounding error of delta.
-    """
-
-    _directions: Sequence[Any]
-    rounding: float
-    accountant: str
-    mu: ClassVar[None] = None
+    mu: float | None = None
+    rounding: float = 0.0
+    _directions: Sequence[Any] = ()
 
     @tails()
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon known to hold at delta."""
+        if self.mu is not None:
+            return gdp_epsilon(delta, self.mu)
         delta = check_delta(delta)
         if delta <= 2 * self.rounding:
             raise ValueError(
@@ -226,6 +193,8 @@ class PLDCurve:
     @tails()
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta known to hold at epsilon."""
+        if self.mu is not None:
+            return gdp_delta(epsilon, self.mu)
         epsilon = check_epsilon(epsilon)
         return max(self._delta(one, epsilon) for one in self._directions)
 
@@ -236,8 +205,11 @@ class PLDCurve:
         From the releases the test decides which of two neighbouring tables was used. If
         its false-alarm rate is :math:`\alpha`, its detection rate is at most
         :math:`\delta(e) + \alpha \exp(e)` for every real e. The result is the smallest
-        of these bounds.
+        of these bounds. For a Gaussian it is the trade-off curve in closed form (Dong,
+        Roth and Su 2022).
         """
+        if self.mu is not None:
+            return float(ndtr(ndtri(false_alarms) + self.mu))
         return max(self._rate(one, false_alarms) for one in self._directions)
 
     def _rate(self, direction: Any, false_alarms: float) -> float:
@@ -287,7 +259,7 @@ def compose(events: Iterable[Event], *, accountant: str = "auto") -> PrivacyCurv
 
 def _compose(
     events: tuple[Event, ...], accountant: str, spread: float | None = None
-) -> Any:
+) -> PrivacyCurve:
     """Return the privacy curve of a composition; for `spread` see `pld.compose_pld`."""
     if len({event.protects for event in events}) > 1:
         raise ValueError(
@@ -299,7 +271,7 @@ def _compose(
     sampled = [event for event in events if event.sampling_rate < 1]
     pure = [(one.pure_epsilon, one.n_steps) for one in events if one.pure_epsilon]
     if not sampled and not pure and (accountant == "auto" or full_batch == 0):
-        return GaussianCurve(math.sqrt(full_batch))
+        return PrivacyCurve("closed form (Gaussian DP)", math.sqrt(full_batch))
 
     from skfdp.privacy import pld  # loads dp_accounting only if it is needed
 
@@ -317,13 +289,15 @@ def _compose(
         for std, count in event.grouped_stds
     ]
     with tails():
-        return PLDCurve(*pld.compose_pld(steps, math.sqrt(full_batch), spread, pure))
+        found = pld.compose_pld(steps, math.sqrt(full_batch), spread, pure)
+    directions, rounding, accountant = found
+    return PrivacyCurve(accountant, None, rounding, directions)
 
 
 # The guarantee of several events together: their relation, privacy unit and public set.
 
-#: A member of a public set: a name, a position, or a target without a name.
-Disclosed = str | int | Nameless
+#: A member of a public set: a name, a position, or None for a target without a name.
+Disclosed = str | int | None
 
 
 @public("skfdp.privacy")
@@ -336,9 +310,10 @@ class Guarantee:
     neighboring_relation : str
     unit : {"record", "person"}
         The privacy unit: one record, or all records of one person.
-    public : frozenset of str, int or Nameless
+    public : frozenset of str, int or None
         The names of the columns and targets that are not protected; for columns without
-        a name the positions. Everything else is protected.
+        a name the positions, and None for a target without a name. Everything else is
+        protected.
     """
 
     neighboring_relation: str
@@ -409,8 +384,8 @@ def composed_guarantee(
     events = check_events(events, least=1)
     everything: Any = None
     if public is not None:
-        names = [*public] if is_listed(public) else [None]
-        if not all(isinstance(name, str | int | Nameless) for name in names):
+        names = [*public] if is_listed(public) else []
+        if not is_listed(public) or not all(isinstance(n, Disclosed) for n in names):
             raise TypeError(
                 f"public={checks.shown(public)} must be a collection of column names, "
                 "or of positions: write public=['age'], for example."
@@ -445,7 +420,7 @@ def composed_guarantee(
         if outside:
             whose, remedy = "the public set", "treat it as private"
             whose += " of another release" * (public is None)
-            if Nameless.TARGET in outside:
+            if None in outside:
                 remedy = "name it by target=, or treat it as private"
             raise PrivacyBudgetError(
                 f"a fit discloses {set_text(outside)}, which is outside {whose} "
@@ -471,8 +446,8 @@ def composed_guarantee(
 
 def name_text(name: Disclosed) -> str:
     """Format one member of a public set."""
-    if isinstance(name, Nameless):
-        return name.value
+    if name is None:
+        return "the target, which has no name"
     return name if isinstance(name, str) else f"column {name}"
 
 
@@ -546,7 +521,7 @@ def detection_rate(events: tuple[Event, ...], false_alarms: float) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def _fine_curve(events: tuple[Event, ...]) -> GaussianCurve | PLDCurve:
+def _fine_curve(events: tuple[Event, ...]) -> PrivacyCurve:
     """Return a privacy curve that is accurate enough for detection rates.
 
     Detection rates depend on privacy losses near 0. So the losses of a curve without a
@@ -554,7 +529,7 @@ def _fine_curve(events: tuple[Event, ...]) -> GaussianCurve | PLDCurve:
     """
     merged = _merged(events)
     found = _compose(merged, "auto")
-    if isinstance(found, GaussianCurve):
+    if found.mu is not None:
         return found
     # Nearly all privacy losses are between -2 and 2 times this epsilon.
     spread = 4 * found.epsilon(max(1e-6, 4 * found.rounding))

@@ -17,7 +17,7 @@ import sys
 import typing
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -141,13 +141,16 @@ def text(name: str, value: Any) -> str:
     return "".join(value)
 
 
-def choice(name: str, value: Any, known: tuple[str | None, ...]) -> Any:
-    """Return the value if it is in `known`, or raise ValueError."""
-    if not (value is None or isinstance(value, str)) or value not in known:
-        raise ValueError(
-            f"{name}={shown(value)} is unknown; choose one of "
-            f"{', '.join(map(repr, known))}."
-        )
+def is_among(value: Any, known: Collection) -> bool:
+    """Whether a value equals a known one; the comparison of an array is no bool."""
+    return any(value is one or (value == one) is True for one in known)
+
+
+def choice(name: str, value: Any, choices: Collection) -> Any:
+    """Return the value if it is one of the choices, or raise ValueError."""
+    if not is_among(plain(value), choices):
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
     return value
 
 
@@ -269,16 +272,3 @@ def _read(name: str, value: Any, kind: Any) -> Any:
 def computed() -> Any:
     """Return a dataclass field that `__post_init__` computes from the other fields."""
     return dataclasses.field(init=False, repr=False, compare=False)
-
-
-def short_repr(value: Any) -> str:
-    """Return the repr of a dataclass, with long tuples shortened."""
-    shown = []
-    for field in dataclasses.fields(value):
-        entry = getattr(value, field.name)
-        text = repr(entry)
-        if isinstance(entry, tuple) and len(entry) > 6:
-            first = ", ".join(map(repr, entry[:5]))
-            text = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
-        shown.append(f"{field.name}={text}")
-    return f"{type(value).__qualname__}({', '.join(shown)})"

@@ -197,12 +197,6 @@ class PrivacyWarning(UserWarning):
     """Warning that results have no guarantee, a weak one, or a new ledger."""
 
 
-class Nameless(enum.Enum):
-    """Member of a public set that stands for a disclosed target without a name."""
-
-    TARGET = "the target, which has no name"
-
-
 def check_budget(epsilon: float, delta: float, *, allow_infinite: bool = False) -> None:
     """Raise ValueError unless epsilon > 0 and 0 < delta < 1."""
     expected = "a positive number: 1.0 is a usual choice"
@@ -544,13 +538,20 @@ class Event:
         stds, counts = np.unique(self.step_stds, return_counts=True)
         return list(zip(stds.tolist(), counts.tolist(), strict=True))
 
-    def __repr__(self) -> str:
-        return checks.short_repr(self)
+    def __repr__(self) -> str:  # long tuples are shortened
+        shown = []
+        for name, entry in vars(self).items():
+            text = repr(entry)
+            if isinstance(entry, tuple) and len(entry) > 6:
+                first = ", ".join(map(repr, entry[:5]))
+                text = f"({first}, ..., {entry[-1]!r} [{len(entry)} entries])"
+            shown.append(f"{name}={text}")
+        return f"Event({', '.join(shown)})"
 
     @property
-    def disclosed(self) -> frozenset[str | int | Nameless]:
-        """The public columns and, if it is public, the target."""
-        target = [self.target_name or Nameless.TARGET] if self.public_target else []
+    def disclosed(self) -> frozenset[str | int | None]:
+        """The public columns, and a public target (None if it has no name)."""
+        target = [self.target_name] * self.public_target
         return frozenset([*self.public_features, *target])
 
     @property

@@ -818,8 +818,7 @@ class PrivacyLedger:
     def public(self) -> tuple[Disclosed, ...] | None:
         """The public set, sorted; None until it is fixed.
 
-        It contains names of columns and targets, and a member of
-        `skfdp.privacy.events.Nameless` for a target without a name.
+        It contains names of columns and targets, and None for a target without a name.
         """
         terms, entries = self._store.read()
         public = public_set(terms, events_of(entries))
@@ -871,13 +870,10 @@ class PrivacyLedger:
         return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}, {state}>"
 
     # A copy of a ledger is the ledger itself: a real copy would have a fresh budget.
-    def __sklearn_clone__(self) -> PrivacyLedger:
+    def __deepcopy__(self, memo: dict | None = None) -> PrivacyLedger:
         return self
 
-    __copy__ = __sklearn_clone__
-
-    def __deepcopy__(self, memo: dict) -> PrivacyLedger:
-        return self
+    __copy__ = __sklearn_clone__ = __deepcopy__
 
     def __getstate__(self) -> dict[str, Any] | NoReturn:
         if self._store.path is None:

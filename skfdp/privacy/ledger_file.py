@@ -30,7 +30,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skfdp._version import __version__
 from skfdp.privacy.checks import shown
@@ -60,15 +60,8 @@ CREATE TRIGGER chain_fixed BEFORE UPDATE ON chain
 """
 
 
-class Link(NamedTuple):
-    """A link of the chain, as it is stored."""
-
-    charge: int  # number of charges up to this link
-    dataset: str | None
-    entries: str
-    terms: str
-    nonce: str
-    head: str
+# The fields of a link, as they are stored; `charge` is the number of charges up to it.
+_FIELDS = "charge, dataset, entries, terms, nonce, head"
 
 
 def _head(before: str, *link: Any) -> str:
@@ -95,9 +88,7 @@ def _add_link(
     link = (charge, dataset, dumps(values), terms, nonce)
     head = _head(before, *link)
     connection.execute(
-        "INSERT INTO chain (charge, dataset, entries, terms, nonce, head) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (*link, head),
+        f"INSERT INTO chain ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?)", (*link, head)
     )
     return head
 
@@ -338,7 +329,8 @@ class Store:
 
     def _every(self) -> dict[str, Any]:
         """Return a dict from the name of each data set to its newest terms."""
-        return json.loads(Link(*self._links[-1]).terms)
+        *_, terms, _, _ = self._links[-1]
+        return json.loads(terms)
 
     def _merged(self, asked: Terms, stored: Terms) -> Terms:
         """Return the stored terms with new ones added, or raise ValueError.
@@ -361,19 +353,20 @@ class Store:
         self, connection: sqlite3.Connection, receipts: Iterable[Receipt] = ()
     ) -> tuple[Terms, tuple[LedgerEntry, ...]]:
         """Return terms and entries, after checking the chain and the receipts."""
-        columns = ", ".join(Link._fields)
-        query = f"SELECT {columns} FROM chain ORDER BY id"
+        query = f"SELECT {_FIELDS} FROM chain ORDER BY id"
         links = connection.execute(query).fetchall()
         if not links:
             raise self._lost(1)
         known = len(self._links) if links[: len(self._links)] == self._links else 0
         number, head = (links[known - 1][0], links[known - 1][-1]) if known else (0, "")
-        fresh = [Link(*link) for link in links[known:]]
-        for link in fresh:
-            number += link.entries != "[]"
-            head = _head(head, number, *link[1:-1])
-            if (link.charge, link.head) != (number, head):
+        own = list(self._entries) if known else []
+        for charge, dataset, entries, *more, stated in links[known:]:
+            number += entries != "[]"
+            head = _head(head, number, dataset, entries, *more)
+            if (charge, stated) != (number, head):
                 raise self._lost(number)
+            for entry in _parsed(entries) if dataset == self._dataset else ():
+                own.append(dataclasses.replace(entry, charge=charge))
         if self.newest is not None and number < self.newest[0]:
             raise ValueError(
                 f"{self.name} ends with charge {number}, but charge {self.newest[0]} "
@@ -391,14 +384,7 @@ class Store:
         for one in (*seen, *((receipt.charge, receipt.head) for receipt in receipts)):
             if one not in held:
                 raise self._lost(one[0])
-        before = self._entries if known else ()
-        own = (
-            dataclasses.replace(entry, charge=link.charge)
-            for link in fresh
-            if link.dataset == self._dataset
-            for entry in _parsed(link.entries)
-        )
-        self._entries = (*before, *own)
+        self._entries = tuple(own)
         self._links, self.newest = links, (number, head)
         values = self._every().get(self._dataset, {})
         if values.get("public") is not None:

@@ -312,7 +312,7 @@ class PrivacyReport:
         return report_text.statement(self)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML page: statement, trade-off curve, table of columns, annex."""
+        """Write one HTML page: statement, trade-off curve and annex."""
         Path(path).write_text(report_html.document(self), encoding="utf-8")
 
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from skfdp.privacy.accounting import name_text
 from skfdp.privacy.report_text import (
     CHECK,
     ITEM,
@@ -15,9 +14,7 @@ from skfdp.privacy.report_text import (
     attack_power,
     detections,
     marked,
-    no_private_target,
     page,
-    targets_text,
     title,
 )
 
@@ -55,31 +52,17 @@ def fragment(report: Report) -> str:
 
 
 def document(report: Report) -> str:
-    """Return an HTML page: statement, trade-off curve, columns and annex."""
+    """Return an HTML page: statement, trade-off curve and annex."""
     name = _escaped(title(report))
     curve = ""
     if report.guarantee and report.events:
         curve = f"<h2>What an attacker can find out</h2>{_svg(report)}"
-    # Columns without known names share one row.
-    hidden = report.private_features
-    rows = [(name_text(one), "public") for one in report.public_features]
-    rows += [(name_text(one), "private") for one in hidden or ()]
-    rows += [("all other columns", "private")] * (hidden is None)
-    if report.public_target:
-        rows.append((targets_text(report, public=True), "public"))
-    if report.unit is not None and not no_private_target(report):
-        rows.append((targets_text(report, public=False), "private"))
-    columns = "".join(
-        f"<tr><td>{_escaped(one)}</td><td>{side}</td></tr>" for one, side in rows
-    )
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{name}</title><style>{_PAGE_STYLE}\n{_STYLE}</style></head>"
         f"<body class='skfdp-privacy-report'><h1>{name}</h1>{_table(page(report))}"
-        f"{curve}<h2>Columns</h2><table><tbody><tr><th>column</th><th>declared</th>"
-        f"</tr>{columns}</tbody></table>"
-        f"<h2>Annex</h2>{_table(annex(report))}</body></html>\n"
+        f"{curve}<h2>Annex</h2>{_table(annex(report))}</body></html>\n"
     )
 
 

@@ -334,14 +334,6 @@ class TestHtml:
         for _, paragraphs in [*page(example), *annex(example)]:
             assert all(marked(one)[1] in checker.text for one in paragraphs)
 
-    def test_public_and_private_targets_have_separate_rows(self):
-        """One fit declares its target public; the other one protects its target."""
-        first = full_batch(target_name="rent", public_target=True)
-        made = make([first, full_batch(target_name="debt")], n_fits=2)
-        rows = re.findall("<td>(the target[^<]*)</td><td>(.*?)</td>", document(made))
-        expected = [("the target (debt)", "private"), ("the target (rent)", "public")]
-        assert sorted(set(rows)) == expected
-
     SCRIPT = "<script>alert(1)</script> [a](http://b) `c` **d**"
 
     @pytest.mark.parametrize("event", [full_batch, poisson], ids=["closed", "poisson"])
@@ -357,8 +349,7 @@ class TestHtml:
         assert text.count("<svg") == text.count("<polyline") == 1
         for never in ("<script", "src=", "href=", "@import", "url("):
             assert never not in text
-        assert "<tr><td>x3</td><td>private</td></tr>" in text
-        assert "<tr><td>x2</td><td>public</td></tr>" in text
+        assert "Declared private: 1 column (x3)" in text
         assert "<text x='50.0'" in text  # right of the point at x = 42
         (line,) = re.findall("points='(.*?)'", text)
         x, y = np.array([one.split(",") for one in line.split()], dtype=float).T
@@ -685,10 +676,11 @@ class TestManySteps:
 
     def test_repr_fits_a_screen(self, events):
         plan = calibrate(1.0, 1e-5, n_steps=500)
-        long = dataclasses.replace(plan, noise_multipliers=plan.noise_multipliers * 500)
+        stds = plan.event.noise_std * 500
+        long = dataclasses.replace(plan.event, noise_std=stds)
         names = tuple(f"a column with a long name, number {i}" for i in range(784))
         wide = dataclasses.replace(events[-1], public_features=names)
-        for value in (events[-1], long, long.event, wide):
+        for value in (events[-1], plan, long, wide):
             assert len(repr(value)) < 1_000
         assert "500 entries" in repr(long)
         assert f"{names[-1]!r} [784 entries])" in repr(wide)
