@@ -786,7 +786,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             target_epsilon=self.epsilon,
             n_records=public.n_records,
             assumptions=assumptions,
-            schedule=plan.schedule,
             expected_gap=plan.expected_gap,
         )
 

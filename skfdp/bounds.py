@@ -164,8 +164,8 @@ def private_bounds(
     release.fit(X, groups=groups)
     found = release.columns_
     return PrivateBounds(
-        bounds={key: column.bounds for key, column in found.items()},
-        not_found=tuple(key for key, column in found.items() if not column.seen),
+        bounds={key: pair for key, (pair, _) in found.items()},
+        not_found=tuple(key for key, (_, is_found) in found.items() if not is_found),
         plan=release.plan_,
         privacy_=release.privacy_,
     )
@@ -184,12 +184,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         ledger=None,
         random_state=None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.public_features = public_features
-        self.neighboring_relation = neighboring_relation
-        self.ledger = ledger
-        self.random_state = random_state
+        self._set(locals())
 
     _subject = "private_bounds"
     _released = ("columns_",)

@@ -30,9 +30,8 @@ from skfdp.privacy.assumptions import (
     WEIGHTS_ARE_PUBLIC,
     Assumption,
 )
-from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import PrivacyBudgetError, Relation, check_budget
+from skfdp.privacy.events import Event, PrivacyBudgetError, Relation, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
@@ -388,10 +387,9 @@ def private_score(
     }
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
-    layout, query, schedule, n_records = _planned(
+    layout, query, event, n_records = _planned(
         layout, scored, budget, nominal_count(given), n_bins
     )
-    event = budget.named(schedule, "scores")
     warn_of_weakness(epsilon, random_state)
     subject = f"private_score of {type(model).__name__}"
     how = "public" if is_public else "ledger"
@@ -500,7 +498,7 @@ def _planned(
     budget: Budget,
     nominal: int | None,
     n_bins: int | str,
-) -> tuple[Layout, ScoreTable, PrivacyPlan, int]:
+) -> tuple[Layout, ScoreTable, Event, int]:
     counts_are_public, units = layout.counts_are_public, scored.units
     n_rows, n_groups = len(scored.y), max(1, len(scored.groups))
     if counts_are_public and n_rows == 0:
@@ -517,22 +515,18 @@ def _planned(
     capacity *= 1 if counts_are_public else MOST_ROWS
     shape = len(layout.bounds), n_groups, capacity
     query = ScoreTable.planned(layout.n_cells, *shape)
-    schedule = budget.calibrate(
-        sensitivity=query.sensitivity(budget.relation),
-        clip_norm=query.clip_norm,
-        n_steps=1,
-    )
+    event = budget.release_once("scores", query)
     if "roc_auc" in layout.metrics:
         # The number of bins changes neither the sensitivity nor the noise.
         edges = bin_edges(
             layout.threshold,
             None if n_bins == "auto" else int(n_bins),
-            float(schedule.noise_std[0]),
+            event.noise_std[0],
             n_records // n_groups,
         )
         layout = dataclasses.replace(layout, edges=edges)
         query = ScoreTable.planned(layout.n_cells, *shape)
-    return layout, query, schedule, n_records
+    return layout, query, event, n_records
 
 
 def _score(

@@ -47,7 +47,7 @@ class PrivateMean:
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the release of the mean."""
         query = RowSum.planned(nonnegative=public.private_bounded)
-        return Plan(**budget.release_once("mean", query))
+        return Plan(events=(budget.release_once("mean", query),))
 
     def run(
         self,
@@ -100,14 +100,14 @@ class ConditionalCentring:
     def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
         """Calibrate the release of the cross moments."""
         query = CrossSum.planned(nonnegative=public.private_bounded)
-        plan = Plan(**budget.release_once("cross moments", query))
-        std = float(plan.schedule.noise_std[0])
+        event = budget.release_once("cross moments", query)
+        std = event.noise_std[0]
         if std / query.unit(std) > MAX_STD:
             raise ValueError(
                 f"epsilon={budget.epsilon!r} and delta={budget.delta!r} need too much "
                 "noise for the grid of the released sum: raise the budget."
             )
-        return plan
+        return Plan(events=(event,))
 
     def run(
         self,

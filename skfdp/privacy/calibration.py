@@ -6,14 +6,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
 
 import numpy as np
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import (
-    ACCOUNTANTS,
     PrivacyCurve,
     check_events,
     compose,
@@ -30,76 +28,41 @@ _TOLERANCE = 2e-4
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
-    """Everything public about a schedule of noisy sums; the result of `calibrate`.
-
-    The `event`, from which epsilon is computed, is derived from the fields that
-    determine the noise. So the noise that is added is the noise that is accounted for.
+    """A schedule of noisy sums within a budget; the result of `calibrate`.
 
     Attributes
     ----------
     target_epsilon, target_delta : float
         The total budget of this schedule and `other_events`.
-    n_steps : int
-        Number of releases in this schedule.
-    sampling_rate : float
-        Probability per step that a record enters the batch (Poisson sampling).
-    clip_norm : float
-        L2 bound of one record's contribution to one private sum.
-    sensitivity : float
-        L2 sensitivity of one full-batch private sum.
-    neighboring_relation : str
-        The relation between neighbours; see :ref:`protected`.
-    noise_multipliers : tuple of float
-        Standard deviation of the noise divided by `clip_norm`, the :term:`noise
-        multiplier`; one number, or one per step. With `noise_decay`, the noise
-        multiplier of the first step.
+    event : Event
+        The schedule: number of steps, sampling rate, clip norm, sensitivity and noise.
+        Epsilon is computed from it. So the noise that is added is the noise that is
+        accounted for.
     other_events : tuple of Event
         Further releases that share the budget.
-    accountant : str
-        How epsilon is computed: "auto" or "pld"; see `calibrate`.
-    noise_decay : float
-        How fast the noise grows from step to step, by the formula of `calibrate`; 0 is
-        constant noise.
     """
 
     target_epsilon: float
     target_delta: float
-    n_steps: int
-    sampling_rate: float
-    clip_norm: float
-    sensitivity: float
-    neighboring_relation: str
-    noise_multipliers: tuple[float, ...]
+    event: Event
     other_events: tuple[Event, ...] = ()
-    accountant: str = "auto"
-    noise_decay: float = 0.0
 
     def __post_init__(self) -> None:
         check_budget(self.target_epsilon, self.target_delta)
-        checks.choice("accountant", self.accountant, ACCOUNTANTS)
-        expected = "a tuple of finite positive numbers"
-        noise = checks.items("noise_multipliers", self.noise_multipliers, expected)
-        of_one = functools.partial(checks.positive, "an entry of noise_multipliers")
+        check_events([self.event], "event")
         vars(self).update(
             target_epsilon=float(self.target_epsilon),
             target_delta=float(self.target_delta),
-            clip_norm=checks.positive("clip_norm", self.clip_norm),
-            noise_multipliers=tuple(map(of_one, noise)),
             other_events=check_events(self.other_events, "other_events"),
         )
-        # Raises if another field is invalid.
-        for name in ("n_steps", "sampling_rate", "sensitivity", "noise_decay"):
-            vars(self)[name] = getattr(self.event, name)
 
     @property
     def noise_multiplier(self) -> float:
-        """The noise multiplier, if it is the same in every step."""
-        if len(self.noise_multipliers) > 1 or self.noise_decay:
-            raise AttributeError(
-                "noise_multiplier is not constant in this plan: read noise_multipliers "
-                "and noise_decay."
-            )
-        return self.noise_multipliers[0]
+        """Standard deviation of the first step's noise, divided by the clip norm.
+
+        See :term:`noise multiplier`.
+        """
+        return self.event.noise_std[0] / self.event.clip_norm
 
     @property
     def noise_std(self) -> np.ndarray:
@@ -107,30 +70,9 @@ class PrivacyPlan:
         return self.event.step_stds
 
     @functools.cached_property
-    def event(self) -> Event:
-        """The event that describes this schedule alone, without `other_events`."""
-        others = self.other_events
-        inherited: dict[str, Any] = others[0].fit_facts if others else {}
-        stds = [scale * self.clip_norm for scale in self.noise_multipliers]
-        return Event(
-            label="steps",
-            noise_std=tuple(stds),
-            clip_norm=self.clip_norm,
-            sensitivity=self.sensitivity,
-            n_steps=self.n_steps,
-            sampling_rate=self.sampling_rate,
-            neighboring_relation=self.neighboring_relation,
-            noise_decay=self.noise_decay,
-            **inherited,
-        )
-
-    def __repr__(self) -> str:
-        return checks.short_repr(self)
-
-    @functools.cached_property
     def curve(self) -> PrivacyCurve:
         """Privacy curve of the whole composition, `other_events` included."""
-        return compose((*self.other_events, self.event), accountant=self.accountant)
+        return compose((*self.other_events, self.event))
 
     @property
     def mu(self) -> float | None:
@@ -140,16 +82,6 @@ class PrivacyPlan:
     def epsilon(self, delta: float) -> float:
         """Return the epsilon spent by the whole composition at delta."""
         return self.curve.epsilon(delta)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON-able values, losslessly."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        events = [event.to_dict() for event in self.other_events]
-        return (
-            values
-            | {"noise_multipliers": [*self.noise_multipliers]}
-            | {"other_events": events}
-        )
 
 
 def calibrate(
@@ -163,7 +95,6 @@ def calibrate(
     neighboring_relation: str = "replace_one",
     noise_decay: float = 0.0,
     other_events: Sequence[Event] = (),
-    accountant: str = "auto",
 ) -> PrivacyPlan:
     r"""Return the plan with the least noise that stays within (epsilon, delta).
 
@@ -190,9 +121,6 @@ def calibrate(
     other_events : sequence of Event, default=()
         Other releases that share the budget, such as a private mean. They are composed
         exactly; epsilon is not split.
-    accountant : {"auto", "pld"}, default="auto"
-        "auto" uses the closed form if every release is a full-batch Gaussian. "pld"
-        always composes privacy loss distributions.
 
     Raises
     ------
@@ -214,19 +142,24 @@ def calibrate(
     clip_norm = checks.positive("clip_norm", clip_norm)
     if sensitivity is None:
         sensitivity = Relation.of(neighboring_relation).sensitivity(clip_norm)
+    others = check_events(other_events, "other_events")
+    event = Event(
+        label="steps",
+        noise_std=(clip_norm,),  # a placeholder
+        clip_norm=clip_norm,
+        sensitivity=sensitivity,
+        n_steps=n_steps,
+        sampling_rate=sampling_rate,
+        neighboring_relation=neighboring_relation,
+        noise_decay=noise_decay,
+        **(others[0].fit_facts if others else {}),
+    )
     return _calibrate(
-        PrivacyPlan(  # checks every field; its noise is a placeholder
+        PrivacyPlan(
             target_epsilon=epsilon,
             target_delta=delta,
-            n_steps=n_steps,
-            sampling_rate=sampling_rate,
-            clip_norm=clip_norm,
-            sensitivity=sensitivity,
-            neighboring_relation=neighboring_relation,
-            noise_multipliers=(1.0,),
-            noise_decay=noise_decay,
-            other_events=cast("tuple[Event, ...]", other_events),
-            accountant=accountant,
+            event=event,
+            other_events=others,
         )
     )
 
@@ -235,8 +168,8 @@ def calibrate(
 def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
     """Return the plan with the least noise that stays within the budget."""
     epsilon, delta = draft.target_epsilon, draft.target_delta
-    n_steps, others = draft.n_steps, draft.other_events
-    factor = draft.sensitivity / draft.clip_norm
+    event, others = draft.event, draft.other_events
+    n_steps, factor = event.n_steps, event.sensitivity / event.clip_norm
     if others and compose(others).epsilon(delta) >= epsilon:
         raise ValueError(
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "
@@ -245,15 +178,18 @@ def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
     # Noise multiplier of the first step, if the schedule with `noise_decay` costs as
     # much as a constant noise multiplier of 1.
     relative = 1.0
-    if draft.noise_decay:
-        total = inverse_squares(1.0, n_steps, draft.noise_decay)
+    if event.noise_decay:
+        total = inverse_squares(1.0, n_steps, event.noise_decay)
         relative = math.sqrt(total / n_steps)
 
     def scaled(scale: float) -> PrivacyPlan:
-        return dataclasses.replace(draft, noise_multipliers=(relative * scale,))
+        noise = (relative * scale * event.clip_norm,)
+        return dataclasses.replace(
+            draft, event=dataclasses.replace(event, noise_std=noise)
+        )
 
     # Compute the noise multiplier by Gaussian DP; the result is exact on full batches.
-    mus, q = [event.mu for event in others], draft.sampling_rate
+    mus, q = [other.mu for other in others], event.sampling_rate
     spent = math.fsum([mu**2 for mu in mus if mu is not None])
     mu = math.sqrt(max(gdp_mu(epsilon, delta) ** 2 - spent, 1e-12))
     if q == 1:

@@ -19,7 +19,6 @@ from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost
 from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.events import Event, delta_text, exceeds_advice
 
 
@@ -192,10 +191,6 @@ class FitPlan:
         private, the declared nominal number.
     assumptions : tuple of Assumption
         Assumptions of the guarantee that do not follow from the events.
-    schedule : PrivacyPlan or None
-        The plan of the last group of releases: those of the noisy descent, if the
-        method has one. The `other_events` of this plan are all earlier releases. None
-        for ``epsilon=inf``.
     expected_gap : tuple of float or None
         Quartiles of the predictive power that similar fits lost to the noise; see
         `skfdp.metrics.expected_gap`. None if no similar fit was measured.
@@ -227,7 +222,6 @@ class FitPlan:
     target_epsilon: float
     n_records: int
     assumptions: tuple[Assumption, ...] = ()
-    schedule: PrivacyPlan | None = None
     expected_gap: tuple[float, float, float] | None = None
 
     @property
@@ -244,7 +238,7 @@ class FitPlan:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
         names = (
             *("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu"),
-            *("events", "assumptions", "schedule", "expected_gap"),
+            *("events", "assumptions", "expected_gap"),
         )
         found = {name: getattr(self, name) for name in names}
         return json.loads(dumps(finite(found)))

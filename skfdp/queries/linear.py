@@ -24,7 +24,7 @@ from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.kernels.losses.loss import Loss, loss_named
-from skfdp.privacy import PrivacyPlan
+from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 from skfdp.queries.weighted import DensePersons, SparsePersons, person_blocks
@@ -476,7 +476,7 @@ def label_bound(
     public: PublicRecords,
     loss: Loss,
     rows: Integers,
-    schedule: PrivacyPlan,
+    event: Event,
 ) -> float:
     """Return the sensitivity to replaced labels, if every column is public.
 
@@ -494,19 +494,19 @@ def label_bound(
     loss : Loss
     rows : Integers
         The public rows of the query.
-    schedule : PrivacyPlan
-        A plan with sensitivity ``2 clip_norm``. A smaller sensitivity needs less noise,
-        so the grid of this plan is the coarsest.
+    event : Event
+        A descent with sensitivity ``2 clip_norm``. A smaller sensitivity needs less
+        noise, so the grid of this event is the coarsest.
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
-        return schedule.sensitivity
-    units, clip_norm = public.units, schedule.clip_norm
+        return event.sensitivity
+    units, clip_norm = public.units, event.clip_norm
     # A label can also be nulled. The contribution then becomes zero.
     largest = loss.max_residual(public.n_classes)
     apart = max(loss.label_reach(public.n_classes), largest)
     lengths = np.sqrt(rows.squared_norms) * rows.unit
     shared = lengths if units is None else lengths * units.shares
-    noise_std = schedule.noise_std.max()
+    noise_std = event.step_stds.max()
     if units is not None and units.joint:
         shared = np.bincount(units.persons, shared)
         unit = person_unit(noise_std, clip_norm, public.capacity)
@@ -516,7 +516,7 @@ def label_bound(
         longest = lengths.max(initial=0.0)
         slack = math.sqrt(public.n_outputs) * unit / rows.unit * longest
     bound = apart * shared.max(initial=0.0) * (1 + 1e-12) + slack + 1e-8 * clip_norm
-    return min(schedule.sensitivity, bound)
+    return min(event.sensitivity, bound)
 
 
 def _rounding_of_persons(public, rows, lengths, unit: float, largest: float) -> float:

@@ -28,7 +28,7 @@ from skfdp.queries.statistics import (
     RowSum,
 )
 from skfdp.solvers import bounds, parameters
-from skfdp.solvers.bounds import Told, Window
+from skfdp.solvers.bounds import Told, best_run, significant
 from skfdp.solvers.method import Budget, Plan
 
 #: Number of shells (intervals of distances) within a doubling of the distance, and
@@ -254,11 +254,12 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
     width = len(counts)
     split = N_SPECIAL + N_BINADES
     sizes = (counts[:, N_SPECIAL:split] + counts[:, split:]).sum(axis=0)
-    window = Window.best(sizes, std * math.sqrt(2 * width))
+    noise = std * math.sqrt(2 * width)
+    run = best_run(sizes, noise)
     # Without a significant count, rows are assumed to have a norm of about 1.
     longest = 2 * width**-0.5
-    if window.passes:
-        longest = math.ldexp(1.0, min(window.last + 1, LAST))
+    if significant(sizes[run], noise):
+        longest = math.ldexp(1.0, min(FIRST + run.stop, LAST))
     found = [bounds.rough_bounds(Told(row, std, n_records)) for row in counts]
     return [
         (-longest, longest) if pair is None or max(map(abs, pair)) > longest else pair
@@ -273,9 +274,9 @@ def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, 
     and one more bin on each side. If this run may be noise alone, the interval has all
     bins. `counts` are noisy counts of `EvenBins`, and `edges` the edges of the bins.
     """
-    window = Window.best(counts[N_SPECIAL + 1 : -1], std)
-    if not window.passes:
+    numbers = counts[N_SPECIAL + 1 : -1]
+    run = best_run(numbers, std)
+    if not significant(numbers[run], std):
         return float(edges[0]), float(edges[-1])
-    start = max(window.first - FIRST - 1, 0)
-    stop = min(window.last - FIRST + 2, len(edges) - 1)
+    start, stop = max(run.start - 1, 0), min(run.stop + 1, len(edges) - 1)
     return float(edges[start]), float(edges[stop])

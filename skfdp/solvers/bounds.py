@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -115,83 +115,62 @@ def threshold(length: int) -> float:
     return math.sqrt(2 * math.log(windows / FALSE_ALARM))
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """A run of consecutive binades (intervals between powers of two), and its count.
+def best_run(counts: np.ndarray, std: float) -> slice:
+    """Return the run of bins whose counts most exceed the noise.
 
-    The run is from binade `first` to binade `last`. `total` is the noisy count of all
-    binades of the run, and `noise` the standard deviation of the noise in `total`.
+    This is the run with the largest sum, over its bins, of the count minus `_UNSURE`
+    standard deviations of the noise in a count.
     """
+    gain = np.r_[0.0, np.cumsum(counts - _UNSURE * std)]
+    least = np.minimum.accumulate(gain)[:-1]
+    stop = int(np.argmax(gain[1:] - least)) + 1
+    return slice(int(np.argmin(gain[:stop])), stop)
 
-    first: int
-    last: int
-    total: float
-    noise: float
 
-    @classmethod
-    def best(cls, counts: np.ndarray, std: float) -> Window:
-        """Return the window whose counts most exceed the noise of its bins.
-
-        This is the window with the largest sum, over its bins, of the count minus
-        `_UNSURE` standard deviations of the noise in a count.
-        """
-        gain = np.r_[0.0, np.cumsum(counts - _UNSURE * std)]
-        least = np.minimum.accumulate(gain)[:-1]
-        stop = int(np.argmax(gain[1:] - least)) + 1
-        start = int(np.argmin(gain[:stop]))
-        total, length = float(counts[start:stop].sum()), stop - start
-        return cls(FIRST + start, FIRST + stop - 1, total, std * math.sqrt(length))
-
-    @property
-    def passes(self) -> bool:
-        """Whether the window is significant; see `threshold`."""
-        length = self.last - self.first + 1
-        return self.total > threshold(length) * self.noise
-
-    def of(self, counts: np.ndarray, std: float) -> Window:
-        """Return the window of the same binades with the counts `counts`."""
-        part = counts[self.first - FIRST : self.last - FIRST + 1]
-        noise = std * math.sqrt(len(part))
-        return dataclasses.replace(self, total=float(part.sum()), noise=noise)
+def significant(counts: np.ndarray, std: float) -> bool:
+    """Whether the sum of the counts of a run is significant; see `threshold`."""
+    length = len(counts)
+    return bool(counts.sum() > threshold(length) * (std * math.sqrt(length)))
 
 
 def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | None:
     """Return bounds of a column from its binades, or None if no count is significant.
 
     The bounds are powers of two, or 0. They include one binade beyond the significant
-    window, unless the window clearly holds nearly all numbers. If only the count of
-    zeros is significant, the bounds are 0 and 1. For a column of CSR rows (`sparse`),
-    counts of negative numbers are ignored, and the lower bound is 0.
+    run, unless the run clearly holds nearly all numbers. If only the count of zeros is
+    significant, the bounds are 0 and 1. For a column of CSR rows (`sparse`), counts of
+    negative numbers are ignored, and the lower bound is 0.
     """
     split = N_SPECIAL + N_BINADES
     sides = {1: told.counts[split:]}
     if not sparse:
         sides[-1] = told.counts[N_SPECIAL:split]
-    windows = {sign: Window.best(side, told.std) for sign, side in sides.items()}
-    found = {sign: window for sign, window in windows.items() if window.passes}
+    runs = {sign: best_run(side, told.std) for sign, side in sides.items()}
+    found = {s: run for s, run in runs.items() if significant(sides[s][run], told.std)}
     if len(found) == 1 and not sparse:
-        ((sign, window),) = found.items()
-        other = window.of(sides[-sign], told.std)
-        if other.total > _UNSURE * other.noise:
-            found[-sign] = other
+        ((sign, run),) = found.items()
+        other = sides[-sign][run]
+        if other.sum() > _UNSURE * (told.std * math.sqrt(len(other))):
+            found[-sign] = run
     if not found and not sparse:
-        both = Window.best(sides[-1] + sides[1], math.sqrt(2) * told.std)
-        if both.passes:
-            found = {sign: both.of(side, told.std) for sign, side in sides.items()}
+        both, std = sides[-1] + sides[1], math.sqrt(2) * told.std
+        run = best_run(both, std)
+        if significant(both[run], std):
+            found = dict.fromkeys(sides, run)
     if not found:
         return OF_ZEROS if told.counts[ZERO] > threshold(1) * told.std else None
-    inside = sum(side.total for side in found.values())
-    noise = math.sqrt(sum(side.noise**2 for side in found.values()))
-    more = 0 if told.holds_nearly_all(inside, noise) else 1
+    inside = [sides[sign][run] for sign, run in found.items()]
+    noise = told.std * math.sqrt(sum(map(len, inside)))
+    more = 0 if told.holds_nearly_all(float(sum(map(np.sum, inside))), noise) else 1
     ends = {
-        sign: sign * math.ldexp(1.0, min(side.last + more, LAST))
-        for sign, side in found.items()
+        sign: sign * math.ldexp(1.0, min(FIRST + run.stop - 1 + more, LAST))
+        for sign, run in found.items()
     }
     if len(found) == 1:
-        ((sign, side),) = found.items()
-        is_long = side.last - side.first + 1 >= _NEAR_ZERO
+        ((sign, run),) = found.items()
+        is_long = run.stop - run.start >= _NEAR_ZERO
         near = sparse or is_long or more or told.has_zeros
-        ends[-sign] = 0.0 if near else sign * math.ldexp(1.0, side.first - 1)
+        ends[-sign] = 0.0 if near else sign * math.ldexp(1.0, FIRST + run.start - 1)
     return ends[-1], ends[1]
 
 
@@ -243,11 +222,8 @@ BINADES_SHARE = 0.7
 MOST_COUNTS = 2**26
 
 
-class FoundBounds(NamedTuple):
-    """Bounds of a column; `seen` is False if they are arbitrary fallback bounds."""
-
-    bounds: tuple[float, float]
-    seen: bool
+#: Bounds of a column, and whether they were found; others are fallback bounds.
+FoundBounds = tuple[tuple[float, float], bool]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,9 +241,9 @@ class BoundsRelease:
         """Calibrate the noise of both histograms, which take the whole budget."""
         first, _ = bin_events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
         query = BinCounts.planned(public.n_private)
-        plan = Plan(**budget.release_once(BINS, query, first))
-        check_noise(plan.events[-1], budget, public.units)
-        return plan
+        last = budget.release_once(BINS, query, first)
+        check_noise(last, budget, public.units)
+        return Plan(events=(first, last))
 
     def run(self, records, prepared, plan, mechanism, on_step) -> list[FoundBounds]:
         """Release the counts of binades, then the counts of even bins."""
@@ -362,7 +338,7 @@ def released(records: Records, plan: Plan, mechanism: Mechanism) -> list[FoundBo
         if rough[j] is not None:
             low, high = fine_bounds(told, edges)
         pair = (0.0 if sparse else low), high
-        found[int(place)] = FoundBounds(pair, rough[j] is not None)
+        found[int(place)] = pair, rough[j] is not None
     return [found[place] for place in range(public.n_features)]
 
 
@@ -381,7 +357,7 @@ def exactly(column: np.ndarray | csr_array, sparse: bool = False) -> FoundBounds
         low, high = 0.0, max(high, 0.0)
     if high - low < max(1e-100, 1e-12 * max(abs(low), abs(high))):
         low, high = (low, low + max(1.0, abs(low))) if low < 1e99 else (0.0, 1e100)
-    return FoundBounds((low, high), True)
+    return (low, high), True
 
 
 # The method of fits with private bounds: release the bounds, then fit.
@@ -410,7 +386,7 @@ def with_public_bounds(
     """
     low, span = input_scaler.low.copy(), input_scaler.span.copy()
     for place in np.flatnonzero(public):
-        low[place], high = exactly(X[:, [place]]).bounds
+        (low[place], high), _ = exactly(X[:, [place]])
         span[place] = high - low[place]
     return dataclasses.replace(input_scaler, low=low, span=span)
 
@@ -469,7 +445,7 @@ class BoundsFirst:
 
     def run(self, records, prepared, plan, mechanism, on_step) -> Any:
         """Release the bounds, scale the rows by them, and run the method."""
-        pairs = [one.bounds for one in released(records, plan, mechanism)]
+        pairs = [pair for pair, _ in released(records, plan, mechanism)]
         low, high = np.array(pairs).T.copy()
         input_scaler = dataclasses.replace(
             records.input_scaler, low=low, span=high - low

@@ -19,6 +19,7 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.queries.statistics import (
+    FIRST,
     N_BINADES,
     N_SPECIAL,
     SHRINK,
@@ -28,7 +29,7 @@ from skfdp.queries.statistics import (
     RowSum,
 )
 from skfdp.solvers import adaptive_centring, parameters
-from skfdp.solvers.bounds import Window
+from skfdp.solvers.bounds import best_run, significant
 from skfdp.solvers.method import Budget, Needs, Plan
 from skfdp.solvers.postprocessing import MOST_USED
 
@@ -357,8 +358,9 @@ def longest(counts: np.ndarray, std: float) -> float:
     It is the end of the bin after the run of bins with significant counts, or infinity
     without such a run. `std` is the standard deviation of the noise in a count.
     """
-    window = Window.best(counts[N_SPECIAL + N_BINADES :], std)
-    return 2 ** ((window.last + 1) / 2) if window.passes else math.inf
+    sizes = counts[N_SPECIAL + N_BINADES :]
+    run = best_run(sizes, std)
+    return 2 ** ((FIRST + run.stop) / 2) if significant(sizes[run], std) else math.inf
 
 
 def private_lengths(records: Records, furthest: float, power: int = 1) -> np.ndarray:

@@ -21,7 +21,7 @@ from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import Event, PrivacyPlan
+from skfdp.privacy import Event
 from skfdp.privacy.assumptions import LABEL, ORTHANT, SIGNED_OR_CENTRED
 from skfdp.privacy.events import Relation
 from skfdp.queries import fits_grid
@@ -99,16 +99,11 @@ class DescentPlan(Plan):
         The attribute `centred` of the copy is this plan (self). With public signs the
         clip norm may be sqrt(2) times as large, at the same sensitivity and noise.
         """
-        root, schedule = math.sqrt(2), self.schedule
-        clip_norm = root * schedule.clip_norm
-        multipliers = tuple(one / root for one in schedule.noise_multipliers)
         *others, event = self.events
+        clip_norm = math.sqrt(2) * event.clip_norm
         return dataclasses.replace(
             self,
             events=(*others, dataclasses.replace(event, clip_norm=clip_norm)),
-            schedule=dataclasses.replace(
-                schedule, clip_norm=clip_norm, noise_multipliers=multipliers
-            ),
             assumptions=(SIGNED_OR_CENTRED, *self.assumptions),
             orthant=True,
             centred=self,
@@ -578,32 +573,32 @@ class Descent:
         # record, and the factor `reach` is 1.
         calibrate = functools.partial(
             dataclasses.replace(budget, reach=1.0).calibrate,
+            "descent",
             n_steps=n_steps,
             sampling_rate=rate,
             clip_norm=clip,
             noise_decay=self.loop.noise_decay,
             other_events=others,
         )
-        schedule = calibrate(sensitivity=reach * clip)
-        automatic = self._learning_rate(public, mu, schedule, prepared.has_model)
+        last = calibrate(sensitivity=reach * clip)
+        automatic = self._learning_rate(public, mu, last, prepared.has_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
         # Warn of noise in the weights, unless a penalty or a weight norm limits it.
         if not self._is_penalised and self.loop.max_weight_norm is None:
             # Steps above the automatic size enlarge the weights, but not their error,
             # because the loss saturates.
-            walk = self.loop.walk(schedule, n, min(learning_rate, automatic))
+            walk = self.loop.walk(last, n, min(learning_rate, automatic))
             warn_of_noise_left(walk.outcome()[1])
         bound = None
         if prepared.rows is not None:  # public rows: use the smaller sensitivity
-            of_labels = label_bound(public, self.loss, prepared.rows, schedule)
-            if of_labels < schedule.sensitivity:
-                bound, schedule = of_labels, calibrate(sensitivity=of_labels)
+            of_labels = label_bound(public, self.loss, prepared.rows, last)
+            if of_labels < last.sensitivity:
+                bound, last = of_labels, calibrate(sensitivity=of_labels)
         plan = DescentPlan(
-            events=(*others, budget.named(schedule, "descent")),
-            schedule=schedule,
+            events=(*others, last),
             assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
-            n_steps=schedule.n_steps,
+            n_steps=last.n_steps,
             expected_gap=parameters.gap_of(
                 2 * replaced * public.n_effective,
                 public.n_features,
@@ -620,7 +615,7 @@ class Descent:
         )
         decides = signed and learns and budget.relation.replaces and rate == 1
         if decides and self.loop.clip_norm == "auto":
-            signs = math.sqrt(2) * mu, plan.with_signs.schedule, prepared.has_model
+            signs = math.sqrt(2) * mu, plan.with_signs.events[-1], prepared.has_model
             rate = self._learning_rate(public, *signs) if chosen == "auto" else chosen
             return dataclasses.replace(plan.with_signs, learning_rate=rate)
         return plan
@@ -648,13 +643,13 @@ class Descent:
         penalty = self.penalty if self.scales is None else self.scales.alpha
         return penalty is not None
 
-    def _learning_rate(self, public, mu, schedule: PrivacyPlan, has_model) -> float:
+    def _learning_rate(self, public, mu, event: Event, has_model) -> float:
         rate_of = functools.partial(
             parameters.learning_rate,
             n=public.n_records,
-            n_steps=schedule.n_steps,
-            clip_norm=schedule.clip_norm,
-            momentum=self.loop.momentum_of(schedule.n_steps),
+            n_steps=event.n_steps,
+            clip_norm=event.clip_norm,
+            momentum=self.loop.momentum_of(event.n_steps),
             curvature=self.loss.curvature,
             regression=self.scales is not None,
         )
@@ -688,10 +683,10 @@ class Descent:
         if plan.centred is not None and coordinates.mean[~public.mask].any():
             plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
-        start, n_steps = np.zeros(query.shape), plan.schedule.n_steps
+        start, n_steps = np.zeros(query.shape), plan.events[-1].n_steps
         few = start.size <= postprocessing.MOST_WEIGHTS
         few = few and n_steps <= postprocessing.MOST_PATH
-        steps = [] if few and plan.schedule.sampling_rate == 1 else None
+        steps = [] if few and plan.events[-1].sampling_rate == 1 else None
         if counts is not None:
             start[:, -1] = odds / coordinates.bias
 
@@ -730,7 +725,7 @@ class Descent:
         event, along = plan.event(postprocessing.TEMPERATURE), np.zeros_like(theta)
         has_model, offset, measured = prepared.has_model, prepared.offset, 0.0
         blocks = postprocessing.target_blocks(public.mask, has_model)
-        walk = self.loop.walk(plan.schedule, public.n_records, plan.learning_rate)
+        walk = self.loop.walk(plan.events[-1], public.n_records, plan.learning_rate)
         stds = walk.stds[:n_iter]
         answer = answer_of(rule, stds, self.loop.iterate, steps, public)
         if event is not None and self.scales is None:
@@ -758,7 +753,7 @@ class Descent:
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
             if not self._is_shrunk:
                 return theta
-            used, clip = blocks, plan.schedule.clip_norm
+            used, clip = blocks, plan.events[-1].clip_norm
             if public.mask.all() and target_map.error > 0 and coordinates.bias:
                 # Rows are centred exactly, so the intercept only corrects the released
                 # mean of the target.
@@ -823,11 +818,11 @@ class Descent:
         recipe = functools.partial(
             gradients,
             coordinates=coordinates,
-            at_random=plan.schedule.sampling_rate < 1,
+            at_random=plan.events[-1].sampling_rate < 1,
             pads=pads,
             padded=padded,
             loss=loss,
-            clip_norm=plan.schedule.clip_norm,
+            clip_norm=plan.events[-1].clip_norm,
             orthant=plan.orthant,
             label_bound=plan.label_bound,
             n_jobs=self.n_jobs,
@@ -835,7 +830,7 @@ class Descent:
         return records.query(recipe, offset=prepared.offset, rows=prepared.rows)
 
     def _rule(self, public, plan, query, coordinates, target_map) -> HeavyBall:
-        loop, rate, n_steps = self.loop, plan.learning_rate, plan.schedule.n_steps
+        loop, rate, n_steps = self.loop, plan.learning_rate, plan.events[-1].n_steps
         momentum = loop.momentum_of(n_steps)
         strength, curvature = self.penalty, None
         if self.scales is not None:

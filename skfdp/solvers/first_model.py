@@ -147,7 +147,6 @@ class FirstModel:
             events += after.events
         return FirstModelPlan(
             events=events,
-            schedule=last.schedule,
             assumptions=tuple(dict.fromkeys(first.assumptions + last.assumptions)),
             n_steps=None if after is None else after.n_steps,
             expected_gap=gap_of(

@@ -599,7 +599,7 @@ class LabelStatistic:
         query = LabelSum.planned(prepared.n_labels, prepared.bound, not one_hot)
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         return Plan(
-            **budget.release_once("label statistic", query),
+            events=(budget.release_once("label statistic", query),),
             expected_gap=parameters.gap_of(
                 signal, public.n_features, 0, public.n_classes, False
             ),
@@ -619,7 +619,7 @@ class LabelStatistic:
         released = mechanism.release("label statistic", query)
         shares, found = public.row_shares, prepared.whitening
         n, weight = float(shares.sum()), prepared.weight * shares
-        noise_std = float(plan.schedule.noise_std[0]) / n
+        noise_std = plan.events[-1].noise_std[0] / n
         if plan.counts_labels:
             # The last column is constant, up to the weights of the rows.
             counted = n / float(shares @ rows.values[:, -1] * GRID)

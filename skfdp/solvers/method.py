@@ -18,7 +18,7 @@ import numpy as np
 
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import Event, PrivacyPlan, calibrate, gdp_epsilon, gdp_mu
+from skfdp.privacy import Event, calibrate, gdp_epsilon, gdp_mu
 from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
@@ -182,22 +182,23 @@ class Budget:
 
     def calibrate(
         self,
+        label: str,
         *,
         clip_norm: float,
         sensitivity: float,
         noise_decay: float = 0.0,
         **schedule: Any,
-    ) -> PrivacyPlan:
-        """Return the schedule with the least noise within the budget.
+    ) -> Event:
+        """Return the event with the least noise within the budget.
 
-        Parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
+        Other parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
         ignored for sampled batches. `clip_norm` and `sensitivity` are given for
         records, as in `event`. The events `before` are added to `other_events`.
         """
         others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
             noise_decay = 0.0
-        return calibrate(
+        found = calibrate(
             self.epsilon,
             self.delta,
             clip_norm=clip_norm * self.reach,
@@ -207,24 +208,17 @@ class Budget:
             other_events=others,
             **schedule,
         )
+        return dataclasses.replace(found.event, label=label, **self.facts)
 
-    def release_once(self, label: str, query: Query, *others: Event) -> dict[str, Any]:
-        """Return the fields `events` and `schedule` of a plan that ends with `query`.
-
-        The `query` is released once, with `label`, after the releases of `others`.
-        """
-        schedule = self.calibrate(
+    def release_once(self, label: str, query: Query, *others: Event) -> Event:
+        """Return the event of one release of `query`, which follows `others`."""
+        return self.calibrate(
+            label,
             n_steps=1,
             clip_norm=query.clip_norm,
             sensitivity=query.sensitivity(self.relation),
             other_events=others,
         )
-        events = (*others, self.named(schedule, label))
-        return {"events": events, "schedule": schedule}
-
-    def named(self, schedule: PrivacyPlan, label: str) -> Event:
-        """Return the event of a schedule, with this label and the `facts`."""
-        return dataclasses.replace(schedule.event, label=label, **self.facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -233,8 +227,6 @@ class Plan:
 
     #: All planned releases, which are charged before any of them.
     events: tuple[Event, ...]
-    #: The schedule of the last event; the earlier events are its `other_events`.
-    schedule: PrivacyPlan | None = None
     assumptions: tuple[Assumption, ...] = ()  # of the guarantee
     n_steps: int | None = None  # of the training loop, for callbacks
     #: Whether a release reveals how many records have no declared label.

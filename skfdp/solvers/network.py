@@ -20,7 +20,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import Event, PrivacyPlan
+from skfdp.privacy import Event
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
 from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
@@ -390,15 +390,13 @@ class NetworkDescent:
     def plan(self, public, prepared, budget: Budget) -> NetworkPlan:
         """Resolve every "auto" and calibrate the noise."""
         input_scaler, share = public.input_scaler, prepared.share
-        linear, events, schedule, rate = None, (), None, 0.0
+        linear, events, rate = None, (), 0.0
         if prepared.pretraining == "class_sums":
-            schedule = self._plan_of_sums(public, budget, share)
-            events = (budget.named(schedule, "class sums"),)
+            events = (self._event_of_sums(public, budget, share),)
         if prepared.pretraining == "linear":
             own = prepared.linear_public
             own_budget = self._linear_budget(budget, share)
             linear = self.linear.plan(own, prepared.linear, own_budget)
-            schedule = linear.schedule
             events = tuple(
                 dataclasses.replace(event, label=f"{_LINEAR}: {event.label}")
                 for event in linear.events
@@ -412,15 +410,14 @@ class NetworkDescent:
         if share != 1:
             layers = prepared.trained_layers
             learnt = prepared.pretraining is not None
-            schedule = self._plan_of_loop(public, prepared, events, budget)
-            rate = self._learning_rate(public, layers, schedule, learnt)
-            self._warn(public, schedule, rate, learnt or public.has_target)
-            events = (*events, budget.named(schedule, "descent"))
+            descent = self._event_of_loop(public, prepared, events, budget)
+            rate = self._learning_rate(public, layers, descent, learnt)
+            self._warn(public, descent, rate, learnt or public.has_target)
+            events = (*events, descent)
         return NetworkPlan(
             events=events,
-            schedule=schedule,
             assumptions=() if linear is None else linear.assumptions,
-            n_steps=0 if share == 1 else schedule.n_steps,
+            n_steps=0 if share == 1 else events[-1].n_steps,
             input_scaler=input_scaler,
             counts_labels=linear is not None and linear.counts_labels,
             linear=linear,
@@ -438,20 +435,17 @@ class NetworkDescent:
         return found
 
     @staticmethod
-    def _plan_of_sums(public, budget: Budget, share: float) -> PrivacyPlan:
-        """Return the plan of the class sums, for rows scaled to norm 1."""
+    def _event_of_sums(public, budget: Budget, share: float) -> Event:
+        """Return the event of the class sums, for rows scaled to norm 1."""
         query = ClassSum.planned(nonnegative=public.private_bounded)
         std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
-        return PrivacyPlan(
-            target_epsilon=budget.epsilon,
-            target_delta=budget.delta,
-            n_steps=1,
-            sampling_rate=1.0,
+        return Event(
+            label="class sums",
+            # Slightly more noise, so that rounding cannot exceed the whole budget.
+            noise_std=(std * (1 + 1e-12) * query.clip_norm,),
             clip_norm=query.clip_norm,
             sensitivity=query.sensitivity(budget.relation),
-            neighboring_relation=budget.relation.name,
-            # Slightly more noise, so that rounding cannot exceed the whole budget.
-            noise_multipliers=(std * (1 + 1e-12),),
+            **budget.facts,
         )
 
     def _schedule(self, n: int, last: bool) -> tuple[float, int]:
@@ -460,7 +454,7 @@ class NetworkDescent:
             n, *steps, None if last else parameters.network_batch(n)
         )
 
-    def _plan_of_loop(self, public, start, others, budget: Budget) -> PrivacyPlan:
+    def _event_of_loop(self, public, start, others, budget: Budget) -> Event:
         n, clip = public.n_records, self.loop.clip_norm
         last = start.trained_layers == "last"
         if clip == "auto":
@@ -476,6 +470,7 @@ class NetworkDescent:
             left = parameters.network_noise(self.widths, learnt=False)
             n_steps = max(n_steps, parameters.network_steps(signal, left))
         return budget.calibrate(
+            "descent",
             n_steps=n_steps,
             sampling_rate=rate,
             clip_norm=clip,
@@ -484,30 +479,30 @@ class NetworkDescent:
             other_events=others,
         )
 
-    def _learning_rate(self, public, layers, schedule: PrivacyPlan, learnt) -> float:
+    def _learning_rate(self, public, layers, event: Event, learnt) -> float:
         if self.loop.learning_rate != "auto":
             return self.loop.learning_rate
-        n, n_steps, momentum = public.n_records, schedule.n_steps, self.loop.momentum
-        if layers == "last" and schedule.sampling_rate == 1:
+        n, momentum = public.n_records, self.loop.momentum
+        if layers == "last" and event.sampling_rate == 1:
             # mu of the loop if the sensitivity were clip_norm, as
             # `last_layer_learning_rate` expects
-            mu = math.sqrt(float((schedule.clip_norm**2 / schedule.noise_std**2).sum()))
+            mu = math.sqrt(float((event.clip_norm**2 / event.step_stds**2).sum()))
             n_inputs = self.widths[-2] + 1
             return parameters.last_layer_learning_rate(
-                mu, n, n_inputs, public.n_classes, n_steps, momentum
+                mu, n, n_inputs, public.n_classes, event.n_steps, momentum
             )
         left = parameters.network_noise(self.widths, learnt)
-        first = float(schedule.noise_std[0]) / schedule.clip_norm
+        first = event.noise_std[0] / event.clip_norm
         return parameters.network_learning_rate(
-            first, schedule.sampling_rate * n, n_steps, momentum, left
+            first, event.sampling_rate * n, event.n_steps, momentum, left
         )
 
-    def _warn(self, public, schedule: PrivacyPlan, rate: float, informed: bool) -> None:
+    def _warn(self, public, event: Event, rate: float, informed: bool) -> None:
         """Warn if noise or random initial weights outweigh the signal.
 
         `informed` is whether weights were pretrained or the target is public.
         """
-        n, pace = public.n_records, schedule.n_steps / (1 - self.loop.momentum)
+        n, pace = public.n_records, event.n_steps / (1 - self.loop.momentum)
         pace *= 1 - self.loop.learning_rate_decay / 2
         index = parameters.network_index(rate * pace, self.widths)
         if not informed and index < 2:
@@ -521,7 +516,7 @@ class NetworkDescent:
             )
         if self.loop.max_weight_norm is not None:  # the projection limits the noise
             return
-        warn_of_noise_left(self.loop.walk(schedule, n, rate).outcome()[1])
+        warn_of_noise_left(self.loop.walk(event, n, rate).outcome()[1])
 
     # -- releases -----------------------------------------------------------------
     def run(self, records, prepared, plan, mechanism, on_step) -> NetworkFit:
@@ -549,7 +544,7 @@ class NetworkDescent:
         event, means = plan.event("class sums"), None
         if event is not None:
             means = class_means(records, event, mechanism)
-        known = means, linear, plan.schedule.clip_norm, mechanism
+        known = means, linear, plan.events[-1].clip_norm, mechanism
         query, theta, read = self._loop(records, prepared, *known)
 
         def found(theta: np.ndarray, n_iter: int) -> NetworkFit:

@@ -25,7 +25,7 @@ from joblib import cpu_count, effective_n_jobs
 from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.descent import Walk
-from skfdp.privacy import PrivacyPlan
+from skfdp.privacy import Event
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import AddOrRemoveOne, PrivacyWarning, Relation, delta_text
 from skfdp.solvers import Choice, FeatureDPSGD
@@ -451,12 +451,12 @@ class Loop(FeatureDPSGD):
             return self.momentum
         return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
 
-    def walk(self, schedule: PrivacyPlan, n_records: int, rate: float) -> Walk:
+    def walk(self, event: Event, n_records: int, rate: float) -> Walk:
         """Return step sizes that start at `rate`, and the noise in each gradient."""
-        n_steps = schedule.n_steps
+        n_steps = event.n_steps
         decay = 1 - self.learning_rate_decay * np.arange(n_steps) / n_steps
-        clipped = schedule.sampling_rate * n_records * schedule.clip_norm
-        noise = self.gradient_scale * schedule.noise_std / clipped
+        clipped = event.sampling_rate * n_records * event.clip_norm
+        noise = self.gradient_scale * event.step_stds / clipped
         return Walk(rate * decay, self.momentum_of(n_steps), noise)
 
     def schedule(

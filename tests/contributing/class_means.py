@@ -40,12 +40,7 @@ class ClassMeans:
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the one release."""
         query = ClassSum.planned(nonnegative=False)
-        schedule = budget.calibrate(
-            n_steps=1,
-            clip_norm=query.clip_norm,
-            sensitivity=query.sensitivity(budget.relation),
-        )
-        return Plan(events=(budget.named(schedule, "class sums"),), schedule=schedule)
+        return Plan(events=(budget.release_once("class sums", query),))
 
     def run(
         self,

@@ -31,7 +31,7 @@ def public_part(n_records, n_columns, n_classes):
 
 def planned(noise_std, clip_norm):
     return SimpleNamespace(
-        noise_std=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
+        step_stds=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
     )
 
 

@@ -80,7 +80,8 @@ def test_a_random_network_takes_enough_steps():
     for n, hidden, epsilon, steps in ((4096, 8, 8.0, 272), (32_768, 300, 0.1, 160)):
         plan = network_plan(n, epsilon, hidden_layer_sizes=hidden, classes=[0, 1])
         rate = 1.0 if hidden == 8 else 1 / 16
-        assert (plan.schedule.sampling_rate, plan.schedule.n_steps) == (rate, steps)
+        last = plan.events[-1]
+        assert (last.sampling_rate, last.n_steps) == (rate, steps)
 
 
 # -- public pretraining: steps are counted, not timed ---------------------------------

@@ -453,8 +453,8 @@ def test_events_of_records_become_those_of_persons():
     sizes = {"clip_norm": 0.5, "sensitivity": 1.0}
     one, three = (budget.event("sum", 2.0, **sizes) for budget in of)
     assert three.noise_std == (6.0,) and three.mu == pytest.approx(one.mu)
-    first, third = (budget.calibrate(n_steps=7, **sizes) for budget in of)
-    np.testing.assert_allclose(third.noise_std, 3 * first.noise_std, rtol=1e-6)
+    first, third = (budget.calibrate("loop", n_steps=7, **sizes) for budget in of)
+    np.testing.assert_allclose(third.step_stds, 3 * first.step_stds, rtol=1e-6)
     for found in (three, third):
         assert (found.clip_norm, found.sensitivity) == (1.5, 3.0)
 

@@ -172,11 +172,6 @@ class TestPlan:
         shares = 1 / np.square(plan.noise_std)
         np.testing.assert_allclose(shares / shares[0], [1, 2 / 3, 1 / 3])
 
-    def test_a_changing_schedule_has_no_single_multiplier(self):
-        plan = calibrate(1.0, DELTA, n_steps=2, noise_decay=1.0)
-        with pytest.raises(AttributeError, match="read noise_multipliers"):
-            plan.noise_multiplier  # noqa: B018
-
 
 class TestSharedBudget:
     def mean(self, **changes):

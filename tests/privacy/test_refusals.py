@@ -75,14 +75,8 @@ BAD_TOGETHER = [
 BAD_PLAN = {
     "target_epsilon": ["1"],
     "target_delta": [2],
-    "n_steps": [2.5, True],
-    "sampling_rate": ["1"],
-    "clip_norm": [True],
-    "sensitivity": [None],
-    "noise_multipliers": ["12", ("1",), (0.0,), 3.0],
+    "event": [None, "ab", (1.0,)],
     "other_events": [(1,), "ab"],
-    "accountant": ["rdp"],
-    "noise_decay": ["1"],
 }
 BAD_CALIBRATION = {
     "epsilon": [*NO_NUMBER, 0, -1, math.inf],
@@ -93,7 +87,6 @@ BAD_CALIBRATION = {
     "sensitivity": ["1", True, math.nan, 2.5],
     "noise_decay": ["1", True],
     "other_events": ["ab", [1], 3],
-    "accountant": [["auto"], None, "rdp"],
     "neighboring_relation": [3, "swap"],
 }
 WHY = (

@@ -502,10 +502,10 @@ def furthest_labels(sizes, n_outputs, clip_norm, noise_std, persons=True):
     classes, rng = max(2, n_outputs), np.random.default_rng(n_outputs)
     query = make_query(n_outputs=n_outputs, units=units, clip_norm=clip_norm)
     public = public_of(query, classes)
-    schedule = SimpleNamespace(
-        noise_std=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
+    event = SimpleNamespace(
+        step_stds=np.array([noise_std]), clip_norm=clip_norm, sensitivity=2 * clip_norm
     )
-    bound = label_bound(public, query.loss, query.rows, schedule)
+    bound = label_bound(public, query.loss, query.rows, event)
     query = dataclasses.replace(query, capacity=public.capacity, label_bound=bound)
     assert query.sensitivity(Relation.of("replace_one")) == bound
     unit, largest = query.unit(noise_std), 0.0
