@@ -146,16 +146,15 @@ def dumps(values: Any, indent: int | None = None) -> str:
 
     NumPy scalars, dataclasses and objects with a `to_dict` method are supported.
     """
-    if indent is not None:
-        indent = min(checks.count("indent", indent, 0), 40)
     return json.dumps(
         values, allow_nan=False, ensure_ascii=False, default=_as_json, indent=indent
     )
 
 
-def finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dict in which infinite numbers are the string "inf", as in JSON."""
-    return {n: "inf" if value == math.inf else value for n, value in values.items()}
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dict of JSON values; infinite numbers are the string "inf"."""
+    known = {n: "inf" if value == math.inf else value for n, value in values.items()}
+    return json.loads(dumps(known))
 
 
 def _as_json(value: Any) -> Any:
@@ -241,7 +240,7 @@ class FitPlan:
             *("events", "assumptions", "expected_gap"),
         )
         found = {name: getattr(self, name) for name in names}
-        return json.loads(dumps(finite(found)))
+        return json_values(found)
 
     def __repr__(self) -> str:
         cost = f"Plan of {self.subject}: epsilon {self.epsilon:.6g}"

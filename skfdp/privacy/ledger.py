@@ -719,7 +719,7 @@ class PrivacyLedger:
             return math.inf
         return self._left(terms, entries, (), self._delta(terms, delta))
 
-    def to_json(self, *, indent: int | None = 2) -> str:
+    def to_json(self) -> str:
         """Return all entries of the data set as JSON, losslessly."""
         terms, entries = self._store.read()
         values = {
@@ -729,7 +729,7 @@ class PrivacyLedger:
             **dataclasses.asdict(terms),
             "entries": entries,
         }
-        return dumps(values, indent=indent)
+        return dumps(values, indent=2)
 
     @property
     def receipt(self) -> Receipt | None:

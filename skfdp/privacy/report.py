@@ -36,7 +36,7 @@ from skfdp.privacy.assumptions import (
     recognised,
     unknown_assumption,
 )
-from skfdp.privacy.entries import Receipt, dumps, finite, package_versions
+from skfdp.privacy.entries import Receipt, dumps, json_values, package_versions
 from skfdp.privacy.events import Event, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import StepDependence
 
@@ -206,7 +206,8 @@ class PrivacyReport:
             nonprivate |= step.epsilon == math.inf
             seeded |= step.seeded
             known += step.n_fits
-            given += step._shared
+            own = {ONE_STEP, *map(unknown_assumption, step.unknown_steps)}
+            given += [one for one in step.assumptions if one not in own]
             hidden += [f"{name}__{one}" for one in step.unknown_steps]
             learnt += [
                 dataclasses.replace(one, step=f"{name}__{one.step}")
@@ -274,12 +275,6 @@ class PrivacyReport:
     def leaks(self) -> tuple[StepDependence, ...]:
         """Steps that learnt from private values without privacy."""
         return tuple(one for one in self.learnt if one.private)
-
-    @property
-    def _shared(self) -> list[Assumption]:
-        """The assumptions that the report of a Pipeline takes over from this report."""
-        own = {ONE_STEP, *map(unknown_assumption, self.unknown_steps)}
-        return [one for one in self.assumptions if one not in own]
 
     def at_delta(self, delta: float) -> PrivacyReport:
         """Return the report of the same events at another delta."""
@@ -351,11 +346,11 @@ class PrivacyReport:
         found["steps"] = [
             {"name": name, "report": step.to_dict()} for name, step in self.steps
         ]
-        return json.loads(dumps(_SCHEMA | finite(found)))
+        return json_values(_SCHEMA | found)
 
-    def to_json(self, *, indent: int | None = 2) -> str:
+    def to_json(self) -> str:
         """Return `to_dict` as JSON text; `read_report` reads this text from a file."""
-        return dumps(self.to_dict(), indent=indent)
+        return dumps(self.to_dict(), indent=2)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PrivacyReport:

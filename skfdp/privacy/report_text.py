@@ -262,16 +262,10 @@ def void_text(report: Report) -> str | None:
     return " and ".join(filter(None, [INTEGER_SEED * report.seeded, leaks])) or None
 
 
-def epsilon_text(report: Report, digits: int = 6) -> str:
+def epsilon_text(report: Report) -> str:
     """Return epsilon, or "void" and the reason."""
     why = void_text(report)
-    return as_text(report.epsilon, digits) if why is None else f"void ({why})"
-
-
-def unknown_text(report: Report) -> str:
-    """Return the names of the unknown steps, or "" if there are none."""
-    names = report.unknown_steps
-    return f"step{'s' * (len(names) > 1)} {names_text(names)}" if names else ""
+    return as_text(report.epsilon) if why is None else f"void ({why})"
 
 
 # The meaning of epsilon for one person: how well an attacker could detect them.
@@ -353,9 +347,10 @@ def odds_text(report: Report) -> str:
 
 def title(report: Report) -> str:
     """Return the first line of the statement, which says if the guarantee is void."""
-    unknown, bare = unknown_text(report), math.isinf(report.epsilon)
+    names, bare = report.unknown_steps, math.isinf(report.epsilon)
     why = void_text(report) or "a fit ran without privacy" * bare
-    state = f" (NOT CHECKED: {unknown})" if unknown else ""
+    unknown = f" (NOT CHECKED: step{'s' * (len(names) > 1)} {names_text(names)})"
+    state = unknown if names else ""
     state = f" (VOID: {why})" if why else state
     return clean(f"PRIVACY STATEMENT{state}: {report.subject}")
 
