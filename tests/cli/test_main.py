@@ -774,36 +774,15 @@ def test_f20_nothing_else_counts_private_values(command, tmp_path):
         assert not re.search("cannot be read as|of [0-9]+ held-out rows", out + err)
 
 
-def test_f20_score_counts_what_cannot_be_read(command, tmp_path):
-    stays(tmp_path)
-    assert command(*USES[0])[0] == 0
-    status, out, err = command(*USES[2])
-    assert (status, err) == (0, "")
-    assert "people.csv: 180 rows with a known target 'ill'." in out
-    assert "Target 'ill': of 240 rows 60 have no declared label." in out
-    for name, count in COUNTED.items():
-        assert f"Column '{name}': of 240 values {count} cannot be read as" in out
-    frame = pd.read_csv("people.csv").iloc[60:]
-    frame.to_csv("people.csv", index=False)
-    assert not re.search("cannot be read|no declared", command(*USES[2])[1])
-
-
-def test_score_of_a_seeded_model_says_void(command, tmp_path):
-    stays(tmp_path)
-    for seed, epsilon in ([], "1"), (["--seed", 3], "void (integer seed)"):
-        assert command(*USES[0], *seed)[0] == 0
-        out = command(*USES[2])[1]
-        row = next(line for line in out.splitlines() if line.startswith("m.joblib"))
-        assert row.removeprefix("m.joblib").lstrip().startswith(f"{epsilon}  ")
-
-
 def test_f20_a_regression_counts_targets_that_are_no_numbers(command, tmp_path):
     frame = stays(tmp_path)
     stays(tmp_path, Number(0, 2), ill=["k.A."] * 7 + frame["ill"].tolist()[7:])
     status, out, err = command(*FIT, "--model", "m.joblib", "--repeats", 1)
     assert status == 0, err
-    assert re.search(r"of 60 held-out rows \d+ have no number as target", out)
-    assert "of 240 rows 7 have no number as target" in command(*USES[2])[1]
+    lacking = (
+        r"of 60 held-out rows (\d+) have no number as target, of 180 .* rows (\d+)"
+    )
+    assert sum(map(int, re.search(lacking, out).groups())) == 7
 
 
 def test_limits_of_a_foreign_file_are_reported_as_declared_by_it(command, tmp_path):
