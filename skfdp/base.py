@@ -771,7 +771,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             # leave out rows.
             *(WEIGHTS_ARE_PUBLIC,) * public.is_weighted,
             *(ORDER_IS_PUBLIC,)
-            * (declared.max_rows_per_group is not None and public.has_persons),
+            * (declared.max_rows_per_group is not None and public.unit == "person"),
             *(SAME_PARTITIONS,) * public.in_partitions,
             *(KEY_UNREAD,) * (OPEN.get() is not None),
             *(BALANCED,) * getattr(self, "_balances", False),

@@ -155,8 +155,10 @@ class InputScaler:
             # numba loads with the first fit, not with `import skfdp`.
             from skfdp.kernels.contributions import shorten
 
-            of_own = rows_of(np.broadcast_to(own[columns], out.shape))
-            ends = np.append(0, np.cumsum(of_own.sum(axis=1)))
+            if values.ndim == 2:
+                ends = np.arange(len(values) + 1) * values.shape[1]
+            else:
+                ends = np.append(0, np.cumsum(own[columns]))[rows.indptr]
             given = bound, self.normalize, unit_of_squares(own.sum())
             found = np.empty(values.size)
             shorten(values.ravel(), ends, *given, found)
@@ -394,14 +396,11 @@ class Coordinates:
         self,
         X: LazyRows | np.ndarray | csr_array,
         target: np.ndarray | None = None,
-        mapped: Callable[[np.ndarray], np.ndarray] | None = None,
-        n_features: int | None = None,
     ) -> Integers:
         """Centre, scale and quantise rescaled rows.
 
         With `target`, the norm and the target of each row are stored beside the row,
-        for solvers that read rows in random order. The function `mapped` makes rescaled
-        rows of `n_features` columns from those of X; None: X has rescaled rows.
+        for solvers that read rows in random order.
         """
         before, after, is_far = _factors(self.scale, self.mean)
         # Public columns without bounds may be far from zero. So centre them first.
@@ -410,13 +409,12 @@ class Coordinates:
         if self.longest is not None:
             after, first = 1.0 if cut else _REACH_OF_MOVED, True
             before = self.scale / after
-        constant = [] if bias is None else [bias]
+        constant, n_features = [] if bias is None else [bias], X.shape[1]
         if cut:
             n_features, bias = len(self.mean) + len(constant), None
 
-        def transform(block):
+        def transform(rows):
             with np.errstate(all="ignore"):  # a warning would reveal a private value
-                rows = block if mapped is None else mapped(block)
                 rows = rows - self.mean if first else rows
                 if np.ndim(before) or before != 1:
                     rows = times_columns(rows, before)

@@ -120,7 +120,6 @@ class PublicRecords:
     shares: np.ndarray | None = computed()
     #: The privacy unit: "person", with any number of rows, or "record".
     unit: str = computed()
-    has_persons: bool = computed()
     #: Whether `of_public` stores some columns of sparse encoded rows as dense.
     is_narrowed: bool = computed()
     #: The `Declaration` about the table.
@@ -156,7 +155,6 @@ class PublicRecords:
             n_effective=self.n_records / reach,
             shares=shares,
             unit=unit,
-            has_persons=unit == "person",
             is_narrowed=self.sparse and self.encoding is not None,
             declared=getattr(self.reader, "declaration", None),
         )

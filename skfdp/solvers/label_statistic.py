@@ -662,7 +662,7 @@ class LabelStatistic:
         def is_complete() -> bool:
             # Sampling errors assume independent labels, which the rows of a person
             # need not have.
-            own = self.estimates and not public.has_persons
+            own = self.estimates and public.unit == "record"
             return own and found.spans(public.mapped)
 
         known = objective, statistic / n, theta, noise_std
