@@ -142,8 +142,8 @@ def watched(model, X, y, of_rows):
         return loop(mechanism, query, rule, **more)
 
     with (
-        mock.patch.object(Records, "query", lambda *a, **k: query(*a, **k)),
-        mock.patch.object(Mechanism, "release", lambda *a, **k: release_of(*a, **k)),
+        mock.patch.object(Records, "query", query),
+        mock.patch.object(Mechanism, "release", release_of),
         mock.patch.object(release, "add_integer_gaussian", noise),
         mock.patch.object(adaptive_centring, "moved_rows", moved_of),
         mock.patch.object(centring, "moved_rows", moved_of),

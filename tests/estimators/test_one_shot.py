@@ -117,18 +117,6 @@ def test_sabotage_of_centred_labels_is_noticed(monkeypatch):
         check_null_sensitivity(0, 3)
 
 
-@pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_statistic_matches_its_definition(n_classes, centred):
-    query = make_statistic(n=300, n_classes=n_classes, centred=centred)
-    labels = (query.target - 0.5)[None]
-    if n_classes > 2:
-        labels = np.eye(n_classes)[query.target].T - centred / n_classes
-    unit = query.unit(1.0)
-    found = query.exact_sum(None, None, unit) * unit
-    np.testing.assert_allclose(found, labels @ (query.rows.values * GRID))
-
-
 def learnt(X, noise, input_scaler=None):
     """Return what is learnt of a table of public columns, and its rows."""
     input_scaler = input_scaler or InputScaler(feature_bound=np.inf)
