@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skfdp import kernels
 from skfdp.addresses import Versioned
 from skfdp.data.arrays import is_dask, name_facts, readable, shaped_target
 from skfdp.data.records import PublicRecords, Records
@@ -563,6 +564,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         if key is not None:
             key.open(records, public.declared.parameters, fit_plan)
         streams = Streams(self.random_state, type(self), key)
+        kernels.expect(public.n_records * public.n_features * public.n_outputs)
         mechanism = Mechanism(plan.events, streams, records.is_null, public.units)
         if ledger is not None:
             of_key = functools.partial(key.charge, ledger) if key else ledger.charge

@@ -71,7 +71,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_configure(config):
-    """Keep the stream of errors: while a test runs, pytest catches what goes there."""
+    """Compile loops for small tables, too, so that tests call them and not their twins.
+
+    Keep the stream of errors: while a test runs, pytest catches what goes there.
+    """
+    from skfdp import kernels
+
+    kernels.SMALL, kernels.compiles = 0, True
     config.stash[ERRORS] = os.dup(sys.__stderr__.fileno())
 
 

@@ -478,11 +478,11 @@ def test_sabotage_of_the_grid_is_noticed(monkeypatch):
     """Rounding breaks the bound if nothing is taken off the clip norm for it."""
     flat, careful = contributions.flat, contributions.contribute
 
-    def finer(task, clip, n_outputs):
+    def finer(task, clip):
         clip = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
-        limits = contributions.limits_of(clip, n_outputs)
+        limits = contributions.limits_of(clip, 1)
         clip = clip._replace(limits=contributions.PerRow(limits, 1, 0))
-        return flat(task, clip, n_outputs)
+        return flat(task, clip)
 
     def careless(residuals, rows, given):
         careful(residuals, rows, given)

@@ -10,20 +10,30 @@ least B,), the numbers of the rows; table and sums int64 (K, P).
 """
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from skfdp.kernels.compiling import kernel
-from skfdp.kernels.contributions import contribute
+from skfdp.kernels.compiling import kernel, twin_of
+from skfdp.kernels.contributions import call_contribution
 
 # Number of bits of a weight, `skfdp.data.codes.ONE`.
 _LEVEL_BITS = 9
 
 
-@kernel(error_model="numpy")
-def margins(codes, n_categories, rows, table, shifted, factor, out):
-    """Write out[k, i] = factor * (margin of row rows[i] - shifted[k]).
+def _level_weights(codes, n_categories, rows, n_levels):
+    """Return the weights of the levels in some rows as int64 CSR, for the twins."""
+    own = codes[rows].astype(np.int64)
+    last = (n_categories + own.shape[1]) // 2
+    lower, upper = own[:, n_categories:last], own[:, last:]
+    places = np.concatenate([own[:, :last], lower + 1], axis=1)
+    ones = np.ones((len(own), n_categories), np.int64)
+    weights = np.concatenate([ones, (1 << _LEVEL_BITS) - upper, upper], axis=1)
+    ends = places.shape[1] * np.arange(len(own) + 1)
+    shape = len(own), n_levels
+    return csr_array((weights.ravel(), places.ravel(), ends), shape=shape)
 
-    shifted int64 (K,) holds the products of the shift with the weights.
-    """
+
+@kernel(error_model="numpy")
+def _margins(codes, n_categories, rows, table, shifted, factor, out):
     first = np.uint64(n_categories)
     last = (first + np.uint64(codes.shape[1])) // np.uint64(2)
     n_numbers = last - first
@@ -41,12 +51,18 @@ def margins(codes, n_categories, rows, table, shifted, factor, out):
             out[k, i] = factor * total
 
 
-@kernel(error_model="numpy")
-def add(codes, n_categories, rows, residuals, sums, total):
-    """Add residuals times the weights of levels to sums, and residuals to total.
+@twin_of(_margins)
+def margins(codes, n_categories, rows, table, shifted, factor, out):
+    """Write out[k, i] = factor * (margin of row rows[i] - shifted[k]).
 
-    residuals float64 (K, B) are integers; total is int64 (K,). Sums may wrap around.
+    shifted int64 (K,) holds the products of the shift with the weights.
     """
+    weights = _level_weights(codes, n_categories, rows, table.shape[1])
+    out[:] = factor * (weights @ table.T - shifted).T
+
+
+@kernel(error_model="numpy")
+def _add_to_levels(codes, n_categories, rows, residuals, sums, total):
     first = np.uint64(n_categories)
     last = (first + np.uint64(codes.shape[1])) // np.uint64(2)
     n_numbers = last - first
@@ -62,6 +78,18 @@ def add(codes, n_categories, rows, residuals, sums, total):
                 upper = residual * np.int64(codes[row, j + n_numbers])
                 own[place] += (residual << _LEVEL_BITS) - upper
                 own[place + np.uint64(1)] += upper
+
+
+@twin_of(_add_to_levels)
+def add(codes, n_categories, rows, residuals, sums, total):
+    """Add residuals times the weights of levels to sums, and residuals to total.
+
+    residuals float64 (K, B) are integers; total is int64 (K,). Sums may wrap around.
+    """
+    weights = _level_weights(codes, n_categories, rows, sums.shape[1])
+    integers = residuals.astype(np.int64)
+    sums += (weights.T @ integers.T).T
+    total += integers.sum(axis=1)
 
 
 @kernel(error_model="numpy")
@@ -93,6 +121,6 @@ def add_clipped(
             for i in range(n_rows):
                 numbers[i] = first + i
         rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
-        margins(codes, n_categories, rows, table, shifted, factor, residuals)
-        contribute(residuals, rows, given)
-        add(codes, n_categories, rows, residuals, sums, total)
+        _margins(codes, n_categories, rows, table, shifted, factor, residuals)
+        call_contribution(residuals, rows, given)
+        _add_to_levels(codes, n_categories, rows, residuals, sums, total)

@@ -1,26 +1,23 @@
-"""Compile loops with numba, and cache them on disk until any kernel file changes."""
+"""Compile loops with numba, cached on disk until any kernel file changes; twins."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from numba import config, njit
 from numba.core import cgutils, types
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime import rtsys
 from numba.core.typing import signature
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
-if config.DISABLE_JIT:
-    raise RuntimeError(
-        "NUMBA_DISABLE_JIT turns off the compiler, which the loops of skfdp need: "
-        "unset it, and start Python again."
-    )
+from skfdp import kernels
+from skfdp.kernels import NotCompiledError
 
 #: fastmath flags for sums of integers, which are exact in any order.
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
@@ -36,12 +33,19 @@ _SOURCES = hashlib.blake2b(
 ).hexdigest()
 
 
-@functools.cache
-def _say_that_code_is_compiled() -> None:
-    text = "skfdp compiles its loops. This takes seconds, once for an installation."
-    with contextlib.suppress(Exception):  # any object may stand in for a terminal
-        if sys.stderr.isatty():
-            print(text, file=sys.stderr, flush=True)
+def _checked(found):
+    """Return compiled code from the disk, or None if it may be compiled."""
+    if found is None and not kernels.compiles:
+        raise NotCompiledError
+    return found
+
+
+class _NoCache(NullCache):
+    """numba's cache of a function where no folder is writable."""
+
+    def load_overload(self, sig, target_context):
+        """Return None: the function must be compiled."""
+        return _checked(None)
 
 
 class _Cache(FunctionCache):
@@ -56,9 +60,7 @@ class _Cache(FunctionCache):
         rtsys.initialize(target_context)  # for arrays that compiled code allocates
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(sig, target_context)
-        if found is None:
-            _say_that_code_is_compiled()
-        return found
+        return _checked(found)
 
     def save_overload(self, sig, data):
         """Write compiled code to the disk; do nothing if the disk is full."""
@@ -84,6 +86,7 @@ def kernel(**options) -> Callable[[Callable], Callable]:
         # Without a wrapper for C callbacks, which no kernel needs: it takes a tenth of
         # the time of compilation.
         found = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+        found._cache = _NoCache()
         with contextlib.suppress(RuntimeError):  # no folder for the cache is writable
             found._cache = _Cache(function)
         return found
@@ -97,6 +100,42 @@ def part(function: Callable) -> Callable:
     The function is compiled as a part of each caller, with the options of the caller.
     """
     return kernel(error_model="numpy", inline="always")(function)
+
+
+def shared(function: Callable) -> Callable:
+    """Return a function that kernels and Python call, Python with arrays for numbers.
+
+    Numbers and arrays are rounded alike, so the results have equal bits.
+    """
+    return register_jitable(error_model="numpy")(function)
+
+
+def twin_of(compiled: Callable) -> Callable[[Callable], Callable]:
+    """Return a decorator of a NumPy function with the results of a kernel, to the bit.
+
+    The decorated function calls the kernel, but the NumPy function if the kernel is not
+    in the cache and the table is small (`kernels.expect`), or if ``NUMBA_DISABLE_JIT``
+    turns off the compiler. A debugger can step through the NumPy function.
+    """
+
+    def decorate(plain: Callable) -> Callable:
+        missing = False
+
+        @functools.wraps(plain)
+        def call(*given):
+            nonlocal missing
+            if not config.DISABLE_JIT and (kernels.compiles or not missing):
+                try:
+                    return compiled(*given)
+                except NotCompiledError:
+                    missing = True
+            with np.errstate(all="ignore"):  # a warning would reveal a private value
+                return plain(*given)
+
+        call.compiled = compiled
+        return call
+
+    return decorate
 
 
 # Calls by address: a kernel that other kernels call is compiled only once.
@@ -122,6 +161,8 @@ def address(function: Callable, arguments: tuple) -> int:
 
     The kernel returns nothing; `arguments` are the numba types of its arguments.
     """
+    if config.DISABLE_JIT:
+        raise NotCompiledError
     found = function.get_compile_result(signature(types.void, *arguments))
     return found.library.get_pointer_to_function(found.fndesc.mangled_name)
 

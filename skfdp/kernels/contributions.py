@@ -21,7 +21,17 @@ import numpy as np
 from numba import typeof
 from numba.core import types
 
-from skfdp.kernels.compiling import FLOATS, INTEGERS, address, caller, kernel, part
+from skfdp.kernels import NotCompiledError
+from skfdp.kernels.compiling import (
+    FLOATS,
+    INTEGERS,
+    address,
+    caller,
+    kernel,
+    part,
+    shared,
+    twin_of,
+)
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 # The compiled part of the input scaler, which clips rows to a norm. Dense and CSR rows
@@ -30,6 +40,31 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 
 
 @kernel()
+def _shorten(entries, ends, bound, normalize, unit, out):
+    most = 0
+    for i in range(len(ends) - 1):
+        most = max(most, ends[i + 1] - ends[i])
+    memory = np.empty(most)
+    for i in range(len(ends) - 1):
+        row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
+        squares = memory[: len(row)]
+        # Scaling by powers of two is exact and prevents over- and underflow of the
+        # squares. There are two factors, because a single one might exceed float64.
+        exponent = -math.frexp(largest_of(row))[1]
+        near = min(max(exponent, -999), 999)
+        first, second = math.ldexp(1.0, near), math.ldexp(1.0, exponent - near)
+        for j in range(row.shape[0]):
+            scaled[j] = row[j] * first * second
+            squares[j] = np.ceil(scaled[j] * scaled[j] * unit)
+        longest = math.sqrt(sum_of_integers(squares) / unit)
+        if not normalize:
+            longest = max(longest, math.ldexp(bound, exponent))
+        if longest > 0:
+            for j in range(row.shape[0]):
+                scaled[j] /= longest
+
+
+@twin_of(_shorten)
 def shorten(entries, ends, bound, normalize, unit, out):
     """Divide each row by its norm, or by `bound` if its norm is smaller.
 
@@ -40,31 +75,24 @@ def shorten(entries, ends, bound, normalize, unit, out):
     integers. Their sums are therefore exact, for dense and for sparse rows, in any
     block.
     """
-    most = 0
-    for i in range(len(ends) - 1):
-        most = max(most, ends[i + 1] - ends[i])
-    memory = np.empty(most)
-    for i in range(len(ends) - 1):
-        row, scaled = entries[ends[i] : ends[i + 1]], out[ends[i] : ends[i + 1]]
-        squares = memory[: len(row)]
-        # Scaling by powers of two is exact and prevents over- and underflow of the
-        # squares. There are two factors, because a single one might exceed float64.
-        exponent = -math.frexp(_largest(row))[1]
-        near = min(max(exponent, -999), 999)
-        first, second = math.ldexp(1.0, near), math.ldexp(1.0, exponent - near)
-        for j in range(row.shape[0]):
-            scaled[j] = row[j] * first * second
-            squares[j] = np.ceil(scaled[j] * scaled[j] * unit)
-        longest = math.sqrt(_sum(squares) / unit)
-        if not normalize:
-            longest = max(longest, math.ldexp(bound, exponent))
-        if longest > 0:
-            for j in range(row.shape[0]):
-                scaled[j] /= longest
+    sizes = np.diff(ends)
+    starts, sizes = ends[:-1][sizes > 0], sizes[sizes > 0]
+    if not len(starts):
+        return
+    exponent = -np.frexp(np.maximum.reduceat(np.abs(entries), starts))[1]
+    near = np.clip(exponent, -999, 999)
+    first, second = np.ldexp(1.0, near), np.ldexp(1.0, exponent - near)
+    scaled = entries * np.repeat(first, sizes) * np.repeat(second, sizes)
+    squares = np.ceil(scaled * scaled * unit)
+    longest = np.sqrt(np.add.reduceat(squares, starts) / unit)
+    if not normalize:
+        longest = np.maximum(longest, np.ldexp(bound, exponent))
+    longest[longest == 0] = 1.0
+    np.divide(scaled, np.repeat(longest, sizes), out=out)
 
 
 @kernel(fastmath={"reassoc"})
-def _sum(integers):
+def sum_of_integers(integers):
     """Return the sum of integers, which is exact in any order."""
     total = 0.0
     for j in range(integers.shape[0]):
@@ -73,7 +101,7 @@ def _sum(integers):
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _largest(row):
+def largest_of(row):
     """Return the largest absolute entry of a finite row."""
     largest = 0.0
     for j in range(row.shape[0]):
@@ -127,7 +155,7 @@ def leaf_address(kind: int, target: np.dtype) -> int:
     `kind` is the index of the leaf. `target` is the dtype of the targets, int16 or
     float64.
     """
-    return address(_LEAVES[kind], _ARGUMENTS[target])
+    return address(_LEAVES[kind].compiled, _ARGUMENTS[target])
 
 
 class PerRow(NamedTuple):
@@ -136,6 +164,10 @@ class PerRow(NamedTuple):
     memory: np.ndarray
     step: int
     first: int
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers of some rows."""
+        return self.memory[self.step * rows + self.first]
 
 
 class Task(NamedTuple):
@@ -168,11 +200,6 @@ class Clip(NamedTuple):
     limits: PerRow = _NONE
 
 
-def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
-    """Add the offset of the task to margins, and replace them by weighted residuals."""
-    weigh(margins, rows, leaf_of(task), task)
-
-
 @part
 def entry(column, row):
     """Return the number that a `PerRow` holds for a row."""
@@ -203,10 +230,16 @@ def leaf_of(task: Task) -> int:
 
 
 @part
-def weigh(margins, rows, leaf, task):
-    """Do what `weighted_residuals` does, given the address of the residual function."""
+def _weigh(margins, rows, leaf, task):
     n_outputs, n_rows = margins.shape
-    target = _to_residuals(margins, rows, leaf, task)
+    if task.offset.size > 0:
+        for i in range(n_rows):
+            for k in range(n_outputs):
+                margins[k, i] += task.offset[rows[i], k]
+    target = np.empty(n_rows, task.target.memory.dtype)
+    if task.target.memory.size > 0:
+        entries(task.target, rows, target)
+    call_leaf(leaf, (margins, target, task.parameter))
     if task.class_weight.size > 0:
         for i in range(n_rows):
             for k in range(n_outputs):
@@ -226,21 +259,33 @@ def weigh(margins, rows, leaf, task):
                 margins[k, i] = 0.0 if wrong else r
 
 
-@part
-def _to_residuals(margins, rows, leaf, task):
-    """Replace margins by residuals that are not weighted; return the targets."""
+@twin_of(lambda margins, rows, task: _weigh(margins, rows, leaf_of(task), task))
+def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
+    """Add the offset of the task to margins, and replace them by weighted residuals."""
     if task.offset.size > 0:
-        for i in range(margins.shape[1]):
-            for k in range(margins.shape[0]):
-                margins[k, i] += task.offset[rows[i], k]
-    target = np.empty(margins.shape[1], task.target.memory.dtype)
-    if task.target.memory.size > 0:
-        entries(task.target, rows, target)
-    call_leaf(leaf, (margins, target, task.parameter))
-    return target
+        margins += task.offset[rows].T
+    target = task.target.of(rows) if task.target.memory.size > 0 else np.empty(0)
+    _LEAVES[task.kind](margins, target, task.parameter)
+    if task.class_weight.size > 0:
+        margins *= task.class_weight[target.astype(np.intp)]
+    if task.share.size > 0:
+        margins *= task.share[rows]
+    if task.orthant:
+        outputs = np.arange(len(margins))[:, None] + (len(margins) == 1)
+        wrong = np.where(outputs == target, margins > 0.0, margins < 0.0)
+        margins[wrong] = 0.0
 
 
 @part
+def _clip_residuals(residuals, rows, clip):
+    limits = _limits(residuals, rows, clip)
+    if residuals.shape[0] == 1:
+        _clip_one(residuals, limits, clip)
+    else:
+        _clip_many(residuals, limits, clip)
+
+
+@twin_of(_clip_residuals)
 def clip_residuals(residuals, rows, clip):
     """Clip each contribution of rank one to the clip norm and quantise, in place.
 
@@ -249,11 +294,22 @@ def clip_residuals(residuals, rows, clip):
     unit. Rounding can lengthen a contribution by at most unit sqrt(K) |x| / 2. This
     length is subtracted from the clip norm first.
     """
-    limits = _limits(residuals, rows, clip)
-    if residuals.shape[0] == 1:
-        _clip_one(residuals, limits, clip)
+    if clip.limits.memory.size > 0:
+        limits = clip.limits.of(rows)
     else:
-        _clip_many(residuals, limits, clip)
+        limits = _limits_of_norms(clip.squared_norms.of(rows), clip, len(residuals))
+    factor = np.full(len(rows), 1.0 / max(clip.unit, 1e-300))
+    if len(residuals) == 1:
+        factor[~np.isfinite(residuals[0])] = 0.0
+        np.clip(residuals, -limits, limits, out=residuals)
+    else:
+        squares = np.zeros(len(rows))
+        for one in residuals:  # one after the other, as in the kernel
+            squares += one * one
+        factor *= _clip_factors(np.sqrt(squares), limits)
+    residuals *= factor
+    residuals[:, factor == 0.0] = 0.0  # NaN, too
+    np.rint(np.clip(residuals, -clip.largest, clip.largest), out=residuals)
 
 
 @part
@@ -307,14 +363,18 @@ def limits_of(clip: Clip, n_outputs: int) -> np.ndarray:
     rounding. 1e-9 outweighs the rounding errors of the length and of the products.
     """
     norms = clip.squared_norms
-    limits = np.sqrt(norms.memory[norms.first :: norms.step])
+    limits = norms.memory[norms.first :: norms.step].copy()
     for start in range(0, len(limits), 2**14):  # little memory
         own = limits[start : start + 2**14]
-        size = own * (1 + 1e-9)
-        room = clip.clip_norm - 0.5 * clip.unit * math.sqrt(n_outputs) * size
-        with np.errstate(all="ignore"):  # a warning would reveal a private value
-            own[:] = np.where(room > 0.0, room / size, 0.0)
+        own[:] = _limits_of_norms(own, clip, n_outputs)
     return limits
+
+
+def _limits_of_norms(squared_norms, clip, n_outputs):
+    size = np.sqrt(squared_norms) * (1 + 1e-9)
+    room = clip.clip_norm - 0.5 * clip.unit * math.sqrt(n_outputs) * size
+    with np.errstate(all="ignore"):  # a warning would reveal a private value
+        return np.where(room > 0.0, room / size, 0.0)
 
 
 @part
@@ -326,62 +386,35 @@ def _rounded(residual, factor, largest):
     return np.rint(-largest if scaled < -largest else scaled)
 
 
-# Loops over blocks call one of these functions by address. It is compiled once for all
-# kinds of rows. Most fits need only the first or the second, which have known limits,
-# and are compiled in half of the time of the others.
+# Loops over blocks call this function by address. It is compiled once for all kinds of
+# rows.
 
 
 @kernel(error_model="numpy")
-def _contribute_one(margins, rows, given):
+def _contribute_to_block(margins, rows, given):
     leaf, task, clip = named(given)
-    _to_residuals(margins, rows, leaf, task)
-    limits = np.empty(margins.shape[1])
-    entries(clip.limits, rows, limits)
-    _clip_one(margins, limits, clip)
+    _weigh(margins, rows, leaf, task)
+    _clip_residuals(margins, rows, clip)
 
 
-@kernel(error_model="numpy")
-def _contribute_many(margins, rows, given):
-    leaf, task, clip = named(given)
-    _to_residuals(margins, rows, leaf, task)
-    limits = np.empty(margins.shape[1])
-    entries(clip.limits, rows, limits)
-    _clip_many(margins, limits, clip)
-
-
-@kernel(error_model="numpy")
-def _contribute_by_norms(margins, rows, given):
-    leaf, task, clip = named(given)
-    _to_residuals(margins, rows, leaf, task)
-    clip_residuals(margins, rows, clip)
-
-
-@kernel(error_model="numpy")
-def _contribute_weighted(margins, rows, given):
-    leaf, task, clip = named(given)
-    weigh(margins, rows, leaf, task)
-    clip_residuals(margins, rows, clip)
-
-
-def flat(task: Task, clip: Clip, n_outputs: int) -> tuple:
+def flat(task: Task, clip: Clip) -> tuple:
     """Return the arguments of `contribute` for a task and a clip, as one plain tuple.
 
-    It begins with the address of the function that contributes, and that of the leaf.
-    numba needs ten times as long to find the types of named tuples, in each call.
+    It begins with the address of the function that contributes, and that of the leaf,
+    or with None for both if one is not compiled. numba needs ten times as long to find
+    the types of named tuples, in each call.
     """
-    if task.class_weight.size or task.share.size or task.orthant:
-        function = _contribute_weighted
-    elif clip.limits.memory.size == 0:
-        function = _contribute_by_norms
-    else:
-        function = _contribute_one if n_outputs == 1 else _contribute_many
     of_task = *task[:2], *task.target, *task[3:]
     of_clip = *clip.squared_norms, *clip[1:4], *clip.limits
-    given = leaf_of(task), *of_task, *of_clip
-    return address(function, (FLOATS, INTEGERS, typeof((0, *given)))), *given
+    given = *of_task, *of_clip
+    try:
+        arguments = FLOATS, INTEGERS, typeof((0, 0, *given))
+        return address(_contribute_to_block, arguments), leaf_of(task), *given
+    except NotCompiledError:
+        return None, None, *given
 
 
-@part
+@shared
 def named(given):
     """Return the address of the leaf, the task and the clip of a `flat` tuple."""
     leaf, kind, parameter, memory, step, first, class_weight, offset = given[1:9]
@@ -396,22 +429,27 @@ _call = caller((FLOATS, INTEGERS, None))
 
 
 @part
-def contribute(margins, rows, given):
-    """Replace margins of some rows by clipped and rounded residuals; see `flat`."""
+def call_contribution(margins, rows, given):
+    """Do what `contribute` does, by address."""
     _call(given[0], (margins, rows, given))
 
 
-@kernel(error_model="numpy")
-def clip_differences(full, public, rows, clip, squared_public, inner):
-    """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
+def _contribute(margins, rows, given):
+    if given[0] is None:
+        raise NotCompiledError
+    call_contribution(margins, rows, given)
 
-    (x) is the outer product. For record i, f is full[:, i], p is public[:, i], x is row
-    rows[i], and z is this row with public numbers in place of the private columns. The
-    squared norm of the difference is |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here
-    `squared_public` holds |z|^2 and `inner` holds x.z. Quantising f and p toward zero
-    can lengthen the difference by at most unit sqrt(K) (|x| + |z|). This length is
-    subtracted from the clip norm first.
-    """
+
+@twin_of(_contribute)
+def contribute(margins, rows, given):
+    """Replace margins of some rows by clipped and rounded residuals; see `flat`."""
+    _, task, clip = named(given)
+    weighted_residuals(margins, rows, task)
+    clip_residuals(margins, rows, clip)
+
+
+@kernel(error_model="numpy")
+def _clip_differences(full, public, rows, clip, squared_public, inner):
     n_outputs = full.shape[0]
     for i in range(full.shape[1]):
         ff = pp = fp = 0.0
@@ -439,12 +477,51 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
             public[k, i] = _quantised(public[k, i], factor, clip)
 
 
+@twin_of(_clip_differences)
+def clip_differences(full, public, rows, clip, squared_public, inner):
+    """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
+
+    (x) is the outer product. For record i, f is full[:, i], p is public[:, i], x is row
+    rows[i], and z is this row with public numbers in place of the private columns. The
+    squared norm of the difference is |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here
+    `squared_public` holds |z|^2 and `inner` holds x.z. Quantising f and p toward zero
+    can lengthen the difference by at most unit sqrt(K) (|x| + |z|). This length is
+    subtracted from the clip norm first.
+    """
+    xx, zz, xz = clip.squared_norms.of(rows), squared_public.of(rows), inner[rows]
+    # Output after output, as in the kernel.
+    ff, pp, fp = np.zeros((3, len(rows)))
+    for f, p in zip(full, public, strict=True):
+        ff += f * f
+        pp += p * p
+        fp += f * p
+    terms = ff * xx + pp * zz
+    square = np.fmax(terms - 2 * fp * xz, 0.0) + 1e-9 * terms
+    slack = clip.unit * math.sqrt(len(full)) * (np.sqrt(xx) + np.sqrt(zz))
+    room = clip.clip_norm * (1 - 1e-9) - slack
+    factor = np.where(room > 0, _clip_factors(np.sqrt(square), room), 0.0)
+    limit = clip.largest * clip.unit * 0.999
+    for f, p in zip(full, public, strict=True):
+        bound = np.fmax(np.abs(f), np.abs(p)) * factor
+        factor = np.where(bound > limit, factor * (limit / bound), factor)
+    for side in (full, public):
+        scaled = side * factor / clip.unit
+        scaled[:, factor == 0.0] = 0.0  # NaN, too
+        np.trunc(np.clip(scaled, -clip.largest, clip.largest), out=side)
+
+
 @part
 def _clip_factor(norm, clip_norm):
     """Return min(1, clip_norm / norm), or 0 where the norm is infinite or NaN."""
     factor = clip_norm / norm
     factor = factor if norm > clip_norm else 1.0
     return factor if norm < np.inf else 0.0
+
+
+def _clip_factors(norms, limits):
+    """Return what `_clip_factor` returns, for arrays."""
+    factors = np.where(norms > limits, limits / norms, 1.0)
+    return np.where(norms < np.inf, factors, 0.0)
 
 
 @part

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import REORDER, kernel
+from skfdp.kernels.compiling import REORDER, kernel, twin_of
 
 # Below this share of non-zero entries, skipping zeros is faster than BLAS.
 _SPARSE = 0.2
@@ -25,7 +25,7 @@ def _skips(a: np.ndarray) -> bool:
 
 
 @kernel()
-def compressed(a):
+def _compressed(a):
     """Return the CSR form of a matrix: row starts, columns and non-zero entries.
 
     The loop has no branch, because a branch would be slow.
@@ -44,8 +44,8 @@ def compressed(a):
 
 
 @kernel()
-def turned(n_columns, starts, columns, entries):
-    """Return the CSC form, in float64, of the CSR form that `compressed` returns."""
+def _turned(n_columns, starts, columns, entries):
+    """Return the CSC form, in float64, of the CSR form that `_compressed` returns."""
     column_starts = np.zeros(n_columns + 1, np.int64)
     rows, values = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     for t in range(starts[-1]):
@@ -62,7 +62,7 @@ def turned(n_columns, starts, columns, entries):
 
 
 @kernel(fastmath=REORDER)
-def add_combinations(starts, indices, entries, vectors, out):
+def _add_combinations(starts, indices, entries, vectors, out):
     """Add a linear combination of vectors to each row of out, four terms at a time.
 
     Row i gets the sum of ``entries[t] * vectors[indices[t]]`` over t from starts[i] to
@@ -84,14 +84,28 @@ def add_combinations(starts, indices, entries, vectors, out):
             t += 1
 
 
-@kernel(error_model="numpy")
-def activate(z, row_scale, column_scale, bits):
-    """Return the ReLU with a constant 1 appended, as integers, and each row's scale.
+def _add_sparse_product(a, vectors, out):
+    _add_combinations(*_compressed(a), vectors, out)
 
-    The argument of the ReLU is ``row_scale[i] * column_scale[k] * z[i, k]``. Row i of
-    the integers times its scale is the rounded activation. Integers have at most `bits`
-    bits.
-    """
+
+@twin_of(_add_sparse_product)
+def add_product(a, vectors, out):
+    """Add ``a @ vectors`` to out; the kernel skips zeros of a."""
+    out += a @ vectors
+
+
+def _add_turned_product(a, vectors, out):
+    _add_combinations(*_turned(a.shape[1], *_compressed(a)), vectors, out)
+
+
+@twin_of(_add_turned_product)
+def add_turned_product(a, vectors, out):
+    """Add ``a.T @ vectors`` to out, in float64; the kernel skips zeros of a."""
+    out += a.T.astype(np.float64) @ vectors
+
+
+@kernel(error_model="numpy")
+def _activate(z, row_scale, column_scale, bits):
     width = z.shape[1]
     out, scale = np.empty((z.shape[0], width + 1), z.dtype), np.empty(z.shape[0])
     row = np.empty(width + 2)
@@ -104,13 +118,23 @@ def activate(z, row_scale, column_scale, bits):
     return out, scale
 
 
-@kernel(error_model="numpy")
-def integers(errors, bits, out, scale):
-    """Scale and round each row to integers of at most `bits` bits.
+@twin_of(_activate)
+def activate(z, row_scale, column_scale, bits):
+    """Return the ReLU with a constant 1 appended, as integers, and each row's scale.
 
-    Row i of `out` times scale[i] is the rounded row. A row with a NaN or infinite entry
-    becomes 0.
+    The argument of the ReLU is ``row_scale[i] * column_scale[k] * z[i, k]``. Row i of
+    the integers times its scale is the rounded activation. Integers have at most `bits`
+    bits.
     """
+    rows = np.empty((len(z), z.shape[1] + 1))
+    rows[:, :-1] = np.where(z > 0, z * column_scale, 0.0)
+    rows[:, -1] = 1.0 / row_scale
+    whole, power = _rounded_to_bits(rows, bits, z.dtype)
+    return whole, np.where(power > 0, row_scale / power, 0.0)
+
+
+@kernel(error_model="numpy")
+def _round_errors(errors, bits, out, scale):
     width = errors.shape[1]
     row = np.empty(width + 1)
     for i in range(errors.shape[0]):
@@ -119,13 +143,19 @@ def integers(errors, bits, out, scale):
         scale[i] = 1 / power if power > 0 else 0.0
 
 
-@kernel(error_model="numpy")
-def masked(z, column_scale, inputs, bits):
-    """Set the errors of inactive neurons to zero, and round as `integers` does.
+@twin_of(_round_errors)
+def integers(errors, bits, out, scale):
+    """Scale and round each row to integers of at most `bits` bits.
 
-    Neuron k of row i is active if inputs[i, k] > 0. Its error is ``z[i, k] *
-    column_scale[k]``.
+    Row i of `out` times scale[i] is the rounded row. A row with a NaN or infinite entry
+    becomes 0.
     """
+    out[:], power = _rounded_to_bits(errors, bits, out.dtype)
+    scale[:] = np.where(power > 0, 1 / power, 0.0)
+
+
+@kernel(error_model="numpy")
+def _masked(z, column_scale, inputs, bits):
     out, scale = np.empty(z.shape, z.dtype), np.empty(z.shape[0])
     row = np.empty(z.shape[1] + 1)
     for i in range(z.shape[0]):
@@ -136,16 +166,21 @@ def masked(z, column_scale, inputs, bits):
     return out, scale
 
 
-@kernel(fastmath=REORDER)
+@twin_of(_masked)
+def masked(z, column_scale, inputs, bits):
+    """Set the errors of inactive neurons to zero, and round as `integers` does.
+
+    Neuron k of row i is active if inputs[i, k] > 0. Its error is ``z[i, k] *
+    column_scale[k]``.
+    """
+    rows = np.where(inputs[:, : z.shape[1]] > 0, z * column_scale, 0.0)
+    whole, power = _rounded_to_bits(rows, bits, z.dtype)
+    return whole, np.where(power > 0, 1 / power, 0.0)
+
+
 def dots(a, b):
     """Return a[i] . b[i] for each i, in float64."""
-    out = np.empty(a.shape[0])
-    for i in range(a.shape[0]):
-        total = 0.0
-        for j in range(a.shape[1]):
-            total += np.float64(a[i, j]) * np.float64(b[i, j])
-        out[i] = total
-    return out
+    return np.einsum("ij,ij->i", a, b, dtype=np.float64)
 
 
 @kernel(error_model="numpy")
@@ -165,6 +200,15 @@ def _round_row(row, bits, out):
     for k in range(out.shape[0]):
         out[k] = np.rint(row[k] * power) if power > 0.0 else 0.0
     return power
+
+
+def _rounded_to_bits(rows, bits, dtype):
+    """Return what `_round_row` writes and returns, for several rows."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    power = np.ldexp(1.0, bits - np.frexp(largest)[1])
+    power[~((0.0 < largest) & (largest < np.inf) & (power < np.inf))] = 0.0
+    whole = np.where(power[:, None] > 0.0, np.rint(rows * power[:, None]), 0.0)
+    return whole.astype(dtype), power
 
 
 @kernel(error_model="numpy")
@@ -210,7 +254,7 @@ class Operations:
         if not _skips(a):
             return a @ weights
         out = np.zeros((len(a), weights.shape[1]), dtype=self._dtype)
-        add_combinations(*compressed(a), weights, out)
+        add_product(a, weights, out)
         return out
 
     def integers(self, errors: np.ndarray, bits: int):
@@ -245,7 +289,7 @@ class Operations:
         if not _skips(inputs):
             return inputs.T.astype(np.float64) @ errors
         out = np.zeros((inputs.shape[1], errors.shape[1]))
-        add_combinations(*turned(inputs.shape[1], *compressed(inputs)), errors, out)
+        add_turned_product(inputs, errors, out)
         return out
 
     def exact_sum(self, inputs, errors, n_exact: int) -> np.ndarray:

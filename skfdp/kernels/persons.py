@@ -25,8 +25,9 @@ import math
 import numpy as np
 
 from skfdp.kernels import tiles
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, shared, twin_of
 from skfdp.kernels.contributions import entry
+from skfdp.kernels.sparse import integers_of
 
 # Entries of a person's sum of integers are at most about 2**50: exact in float64.
 _BITS = 50
@@ -37,19 +38,7 @@ _EXACT = {"reassoc", "contract", "nsz"}
 
 
 @kernel(error_model="numpy")
-def add_dense(X, rows, ends, residuals, clip, memory, out):
-    """Add the clipped contribution of each person to out.
-
-    X int16 (n, W) holds the rows in the first D of W columns; residuals may be NaN or
-    infinite. memory float64 (K, D) is for the sum of one person; out float64 (K, D)
-    holds integers below 2**53.
-
-    Notes
-    -----
-    **Guarantees.** For each person, integers with an L2 norm of at most ``clip_norm /
-    unit`` are added. They depend only on the person's rows, not on their order. They
-    are 0 if one of the person's residuals is NaN or infinite.
-    """
+def _add_dense(X, rows, ends, residuals, clip, memory, out):
     n_outputs, n_columns = out.shape
     step = _step(n_outputs)
     for person in range(ends.shape[0] - 1):
@@ -63,19 +52,25 @@ def add_dense(X, rows, ends, residuals, clip, memory, out):
                     out[k, j] += np.trunc(memory[k, j] * factor)
 
 
-@kernel(error_model="numpy")
-def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
-    """Do what `add_dense` does, for rows that are CSR rows minus a dense shift.
+@twin_of(_add_dense)
+def add_dense(X, rows, ends, residuals, clip, memory, out):
+    """Add the clipped contribution of each person to out.
 
-    csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
-    (D, K). memory is a tuple of four:
+    X int16 (n, W) holds the rows in the first D of W columns; residuals may be NaN or
+    infinite. memory float64 (K, D) is for the sum of one person; out float64 (K, D)
+    holds integers below 2**53.
 
-    * sums, int64 (D, K), which are zero before and after the call;
-    * columns, int64 (D,), a list of the columns in which the sum of a person may not be
-      zero. It starts with all columns whose shift is not zero;
-    * known, bool (D,), whether each column is in this list;
-    * the number of columns whose shift is not zero.
+    Notes
+    -----
+    **Guarantees.** For each person, integers with an L2 norm of at most ``clip_norm /
+    unit`` are added. They depend only on the person's rows, not on their order. They
+    are 0 if one of the person's residuals is NaN or infinite.
     """
+    out += _contributions(X[rows, : out.shape[1]], rows, ends, residuals, clip).sum(1)
+
+
+@kernel(error_model="numpy")
+def _add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
     sums, columns, known, n_shifted = memory
     n_outputs = out.shape[1]
     moved, step = np.empty(n_outputs, np.int64), _step(n_outputs)
@@ -94,6 +89,48 @@ def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
                     out[j, k] += np.int64(np.trunc(np.float64(sums[j, k]) * factor))
                     sums[j, k] = 0
                 known[j] = at < n_shifted
+
+
+@twin_of(_add_sparse)
+def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
+    """Do what `add_dense` does, for rows that are CSR rows minus a dense shift.
+
+    csr is data int16, indices int32 and indptr int64; shift int64 (D,); out int64
+    (D, K). memory is a tuple of four:
+
+    * sums, int64 (D, K), which are zero before and after the call;
+    * columns, int64 (D,), a list of the columns in which the sum of a person may not be
+      zero. It starts with all columns whose shift is not zero;
+    * known, bool (D,), whether each column is in this list;
+    * the number of columns whose shift is not zero.
+    """
+    x = integers_of(*csr, rows, len(shift)).toarray() - shift
+    found = _contributions(x, rows, ends, residuals, clip).sum(axis=1)
+    out += found.T.astype(np.int64)
+
+
+def _contributions(x, rows, ends, residuals, clip):
+    """Return the contributions of persons, float64 (K, P, D), given their rows x.
+
+    It computes in the order of the kernels, for all persons together.
+    """
+    counts = np.diff(ends)
+    starts, counts = ends[:-1][counts > 0], counts[counts > 0]
+    squares = np.maximum.reduceat(clip.squared_norms.of(rows), starts)
+    sizes = np.abs(residuals).max(axis=0)
+    largest = np.maximum.reduceat(sizes, starts)  # NaN if a residual is NaN
+    top = np.sqrt(np.maximum(squares, 1.0)) * counts * largest
+    factor = np.where((top > _LEAST) & (top < np.inf), 2.0**_BITS / top, 0.0)
+    own = np.repeat(factor, counts)
+    integers = np.where(own > 0.0, np.trunc(residuals * own), 0.0)
+    sums = np.add.reduceat(integers[:, :, None] * x, starts, axis=1)
+    step = _step(len(residuals))
+    upper = np.ceil(np.abs(sums) * (1 / step))
+    norms = step * np.sqrt((upper * upper).sum(axis=(0, 2)))
+    room = clip.clip_norm / clip.unit * (1 - 1e-9)
+    scale = np.minimum(1 / factor / clip.unit, room / norms)
+    scale[norms == 0.0] = 0.0
+    return np.trunc(sums * scale[:, None])
 
 
 @kernel(error_model="numpy")
@@ -123,7 +160,7 @@ def _as_integers(rows, start, stop, squared_norms, residuals):
     return 1 / factor
 
 
-@kernel()
+@shared
 def _step(n_outputs):
     """Return the grid step to which `_square` rounds up the entries of a sum.
 
@@ -152,7 +189,7 @@ def _factor(norm, unit, clip):
 def _add_rows(X, rows, start, stop, residuals, out):
     """Write the sum of one person's rows, multiplied by integer residuals, to out."""
     out[:] = 0.0
-    tiles.add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
+    tiles._add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
 
 
 @kernel(fastmath=_EXACT)

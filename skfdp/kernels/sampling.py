@@ -9,11 +9,9 @@ AVX2 cannot convert packed integers to floats. Integers become floats by or-ing 
 of 2**52 into them; floats become integers by adding 2**52.
 """
 
-import math
-
 import numpy as np
 
-from skfdp.kernels.compiling import kernel, part
+from skfdp.kernels.compiling import kernel, shared, twin_of
 from skfdp.kernels.vectors import bits_of, float_of
 
 # Words per chunk, so that intermediate results stay in the first-level cache.
@@ -46,6 +44,44 @@ _GAP_ERROR, _FAR_GAP = 2.0**-35, 20.0
 
 
 @kernel(error_model="numpy")
+def _add_rounded_normals(total, std, words, unsure):
+    n_pairs = words.size // 2
+    if 2 * n_pairs < total.size:
+        raise ValueError("words must hold a word for each entry of total.")
+    size = min(n_pairs, _CHUNK)
+    cosines, sines, radii = np.empty(size), np.empty(size), np.empty(size)
+    noise, n_unsure = np.empty(2 * size, np.int64), 0
+    for start in range(0, n_pairs, _CHUNK):
+        n, n_new = min(_CHUNK, n_pairs - start), 0
+        chunk = words[2 * start : 2 * (start + n)]
+        for i in range(n):
+            low = _low_bits(chunk[2 * i], chunk[2 * i + 1])
+            radii[i] = _exponential_of(chunk[2 * i] >> _32, low, 2.0**-11)
+        for i in range(n):
+            x, y, radius = _point(radii[i], chunk[2 * i + 1])
+            cosines[i], from_x = _rounded_normal(std * x)
+            sines[i], from_y = _rounded_normal(std * y)
+            farthest = from_x if from_x > from_y else from_y
+            farthest += _OF_RADIUS * std * radius
+            radii[i] = farthest if _NEAR < radius < _FAR else 1.0
+            n_new += radii[i] > _CERTAIN
+        for i in range(n):
+            x, y = bits_of(cosines[i]), bits_of(sines[i])
+            one, other = _signed(x, y, chunk[2 * i + 1])
+            noise[2 * i], noise[2 * i + 1] = np.int64(one), np.int64(other)
+        if n_new:
+            for i in range(n):
+                if radii[i] > _CERTAIN:
+                    noise[2 * i] = noise[2 * i + 1] = 0
+                    unsure[n_unsure] = start + i
+                    n_unsure += 1
+        some = total[2 * start : 2 * (start + n)]
+        for i in range(some.size):
+            some[i] += noise[i]
+    return n_unsure
+
+
+@twin_of(_add_rounded_normals)
 def add_rounded_normals(total, std, words, unsure):
     """Add ``floor(std * x + 1/2)`` to each entry of `total`, for standard normal x.
 
@@ -60,149 +96,126 @@ def add_rounded_normals(total, std, words, unsure):
     words in float64. Nothing is added for these pairs. Their numbers i are written to
     the beginning of unsure, int64, which is half as long as words.
     """
-    n_pairs = words.size // 2
-    if 2 * n_pairs < total.size:
+    if words.size // 2 * 2 < total.size:
         raise ValueError("words must hold a word for each entry of total.")
-    size = min(n_pairs, _CHUNK)
-    cosines, sines, radii = np.empty(size), np.empty(size), np.empty(size)
-    noise, n_unsure = np.empty(2 * size, np.int64), 0
-    for start in range(0, n_pairs, _CHUNK):
-        n, n_new = min(_CHUNK, n_pairs - start), 0
-        chunk = words[2 * start : 2 * (start + n)]
-        _points(n, chunk, cosines, sines, radii)
-        for i in range(n):
-            x, y, radius = std * cosines[i], std * sines[i], radii[i]
-            rounded_x, rounded_y = x + _TWO_TO_52, y + _TWO_TO_52
-            from_x = abs(x - (rounded_x - _TWO_TO_52)) + _OF_ITSELF * x
-            from_y = abs(y - (rounded_y - _TWO_TO_52)) + _OF_ITSELF * y
-            farthest = from_x if from_x > from_y else from_y
-            farthest += _OF_RADIUS * std * radius
-            farthest = farthest if _NEAR < radius < _FAR else 1.0
-            cosines[i], sines[i], radii[i] = rounded_x, rounded_y, farthest
-            n_new += farthest > _CERTAIN
-        # The first bit of the second word decides whether the normals are exchanged.
-        # The next two bits decide their signs.
-        for i in range(n):
-            second = chunk[2 * i + 1]
-            x_bits, y_bits = bits_of(cosines[i]), bits_of(sines[i])
-            swap = (x_bits ^ y_bits) & (_0 - (second >> _63))
-            sign = _0 - (second >> _62 & _1)
-            noise[2 * i] = np.int64(((x_bits ^ swap) & _FRACTION ^ sign) - sign)
-            sign = _0 - (second >> _61 & _1)
-            noise[2 * i + 1] = np.int64(((y_bits ^ swap) & _FRACTION ^ sign) - sign)
-        if n_new:
-            for i in range(n):
-                if radii[i] > _CERTAIN:
-                    noise[2 * i] = noise[2 * i + 1] = 0
-                    unsure[n_unsure] = start + i
-                    n_unsure += 1
-        some = total[2 * start : 2 * (start + n)]
-        for i in range(some.size):
-            some[i] += noise[i]
-    return n_unsure
+    first, second = words[: words.size // 2 * 2].reshape(-1, 2).T
+    logarithms = _exponential_of(first >> _32, _low_bits(first, second), 2.0**-11)
+    x, y, radius = _point(logarithms, second)
+    (x, from_x), (y, from_y) = _rounded_normal(std * x), _rounded_normal(std * y)
+    farthest = np.maximum(from_x, from_y) + _OF_RADIUS * std * radius
+    noise = np.stack(_signed(bits_of(x), bits_of(y), second), axis=1).view(np.int64)
+    sure = (_NEAR < radius) & (radius < _FAR) & (farthest <= _CERTAIN)
+    found = np.flatnonzero(~sure)
+    noise[found], unsure[: len(found)] = 0, found
+    total += noise.reshape(-1)[: total.size]
+    return len(found)
 
 
-@part
-def _points(n, words, cosines, sines, radii):
-    """Write a point of the first octant for each pair of words, by Box and Muller.
+@shared
+def _low_bits(first, second):
+    """Return the last 43 bits of u, of which 11 are those of the second word."""
+    return (first & _LOW) << _11 | second & _RADIUS
+
+
+@shared
+def _rounded_normal(x):
+    """Return x rounded, plus 2**52, and its distance from the integer.
+
+    The distance counts the error that a computed normal has relative to itself.
+    """
+    rounded = x + _TWO_TO_52
+    return rounded, abs(x - (rounded - _TWO_TO_52)) + _OF_ITSELF * x
+
+
+@shared
+def _signed(x, y, second):
+    """Return the noise of a pair, as uint64 modulo 2**64.
+
+    x and y are the bits of the rounded numbers. The first bit of the second word
+    decides whether they are exchanged. The next two bits decide their signs.
+    """
+    swap = (x ^ y) & (_0 - (second >> _63))
+    sign, other = _0 - (second >> _62 & _1), _0 - (second >> _61 & _1)
+    one = ((x ^ swap) & _FRACTION ^ sign) - sign
+    return one, ((y ^ swap) & _FRACTION ^ other) - other
+
+
+@shared
+def _point(logarithm, second):
+    """Return a point of the first octant and its radius, by Box and Muller.
 
     A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle. With
     first word A and second word B,
 
     * u has 75 bits, the bits of A and then the last 11 bits of B, plus half of the last
-      place;
+      place; `logarithm` is ``-log(u)``;
     * the angle within one eighth of the circle has 50 bits, the bits of B before its
       last 11 bits, plus half of the last place, so that the angle is never 0;
     * the first three bits of B swap cosine and sine and choose their signs, later in
-      `add_rounded_normals`.
+      `_signed`.
 
-    The outputs are the radius times the cosine, the radius times the sine, and the
+    The results are the radius times the cosine, the radius times the sine, and the
     radius. Sine and cosine are Taylor series in the angle, which is at most pi/4. The
     relative error of a normal is below 11 * 2**-53.
     """
-    for i in range(n):
-        first, second = words[2 * i], words[2 * i + 1]
-        radii[i] = float_of(first >> _32 | _PLUS_TWO_TO_52)
-        low = (first & _LOW) << _11 | second & _RADIUS
-        sines[i] = float_of(low | _PLUS_TWO_TO_52)
-    _minus_logarithms(n, radii, sines, 2.0**-11)
-    for i in range(n):
-        radius = math.sqrt(2.0 * radii[i])
-        bits = (words[2 * i + 1] & _ANGLE) >> _9 | _2 | _ONE
-        angle = (float_of(bits) - 1.0) * 0.7853981633974483
-        z = angle * angle
-        w = z * z
-        even = ((1 / 355687428096000 * w + 1 / 6227020800) * w + 1 / 362880) * w
-        odd = ((1 / 1307674368000 * w + 1 / 39916800) * w + 1 / 5040) * w + 1 / 6
-        even = (even + 1 / 120) * w
-        sines[i] = radius * (angle + angle * (even - odd * z))
-        even = ((1 / 20922789888000 * w + 1 / 479001600) * w + 1 / 40320) * w
-        odd = ((1 / 87178291200 * w + 1 / 3628800) * w + 1 / 720) * w + 0.5
-        even = (even + 1 / 24) * w
-        cosines[i] = radius * (1.0 + (even - odd * z))
-        radii[i] = radius
+    radius = np.sqrt(2.0 * logarithm)
+    angle = float_of((second & _ANGLE) >> _9 | _2 | _ONE) - 1.0
+    angle = angle * 0.7853981633974483
+    z = angle * angle
+    w = z * z
+    even = ((1 / 355687428096000 * w + 1 / 6227020800) * w + 1 / 362880) * w
+    odd = ((1 / 1307674368000 * w + 1 / 39916800) * w + 1 / 5040) * w + 1 / 6
+    even = (even + 1 / 120) * w
+    sine = radius * (angle + angle * (even - odd * z))
+    even = ((1 / 20922789888000 * w + 1 / 479001600) * w + 1 / 40320) * w
+    odd = ((1 / 87178291200 * w + 1 / 3628800) * w + 1 / 720) * w + 0.5
+    even = (even + 1 / 24) * w
+    cosine = radius * (1.0 + (even - odd * z))
+    return cosine, sine, radius
 
 
-@part
-def _minus_logarithms(n, high, low, scale):
-    """Replace the first n numbers of `high` by ``-log(u)`` for uniform u.
+@shared
+def _exponential_of(high, low, scale):
+    """Return ``-log(u)`` for uniform u.
 
-    The uniform number is ``u = (a * 2**32 + (b + 1/2) * scale) * 2**-64``. `high` holds
-    a + 2**52, with a below 2**32. `low` holds b + 2**52, with b below 2**43 and
-    ``(b + 1/2) * scale`` below 2**32; it is overwritten. The result is positive for
-    every word, and its error is below four units in the last place.
+    The uniform number is ``u = (high * 2**32 + (low + 1/2) * scale) * 2**-64``. `high`
+    is a uint64 below 2**32. `low` is a uint64 below 2**43, with ``(low + 1/2) * scale``
+    below 2**32. The result is positive for every word, and its error is below four
+    units in the last place.
 
     To compute the logarithm, u is written as ``2**-n * (1 + f)``, with 1 + f between
     sqrt(1/2) and sqrt(2). Then ``log(1 + f) = 2 artanh(f / (2 + f))`` is computed by
     its series. The rounding error of u is added to f. Without this correction, u would
     have few distinct values near 1, and could equal 1.
     """
-    for i in range(n):
-        h = (high[i] - _TWO_TO_52) * 4294967296.0
-        tail = (low[i] - _TWO_TO_52 + 0.5) * scale
-        u = h + tail
-        low[i] = (h - u + tail) * 2.0**-64  # exact, as h = 0 or h > tail
-        high[i] = u
-    for i in range(n):
-        shifted = bits_of(high[i]) + (_ONE - _SQRT_HALF)
-        m = float_of(_EXPONENT - (shifted >> _52) | _PLUS_TWO_TO_52) - _TWO_TO_52
-        # For m > 0, low[i] is not scaled by 2**m as u is. The result is then above
-        # 0.34, so that low[i] is only a rounding error.
-        f = float_of((shifted & _FRACTION) + _SQRT_HALF) - 1.0 + low[i]
-        s = f / (f + 2.0)
-        z = s * s
-        w = z * z
-        even = ((((2 / 17) * w + 2 / 13) * w + 2 / 9) * w + 2 / 5) * w + 2.0
-        odd = ((((2 / 19) * w + 2 / 15) * w + 2 / 11) * w + 2 / 7) * w + 2 / 3
-        log = s * (odd * z + even)
-        high[i] = m * 0.6931471803691238 + (m * 1.9082149292705877e-10 - log)
+    h = (float_of(high | _PLUS_TWO_TO_52) - _TWO_TO_52) * 4294967296.0
+    tail = (float_of(low | _PLUS_TWO_TO_52) - _TWO_TO_52 + 0.5) * scale
+    u = h + tail
+    error = (h - u + tail) * 2.0**-64  # exact, as h = 0 or h > tail
+    shifted = bits_of(u) + (_ONE - _SQRT_HALF)
+    m = float_of(_EXPONENT - (shifted >> _52) | _PLUS_TWO_TO_52) - _TWO_TO_52
+    # For m > 0, the error is not scaled by 2**m as u is. The result is then above 0.34,
+    # so that the error is only a rounding error.
+    f = float_of((shifted & _FRACTION) + _SQRT_HALF) - 1.0 + error
+    s = f / (f + 2.0)
+    z = s * s
+    w = z * z
+    even = ((((2 / 17) * w + 2 / 13) * w + 2 / 9) * w + 2 / 5) * w + 2.0
+    odd = ((((2 / 19) * w + 2 / 15) * w + 2 / 11) * w + 2 / 7) * w + 2 / 3
+    log = s * (odd * z + even)
+    return m * 0.6931471803691238 + (m * 1.9082149292705877e-10 - log)
 
 
 @kernel(error_model="numpy")
-def poisson_members(words, pace, last, n_rows, members):
-    """Write members of a Poisson batch after row `last`; stop if a gap is uncertain.
-
-    The next member is ``1 + floor(-log(u) / pace)`` rows further on, where the first 64
-    bits of u are a word. pace is ``-log(1 - rate)``; a pace of 0 selects no further
-    row, and infinity selects all rows. last is the row of the previous member, -1 at
-    the start. n_rows is at most 2**53; longer gaps are cut to n_rows, so that nothing
-    overflows.
-
-    Return two results: the number of members, and whether the next gap is uncertain.
-    Each member used one word. A gap is uncertain if it cannot be determined from its
-    word in float64. If no gap is uncertain and there are fewer members than words, the
-    end of the rows was reached. members is int64, at least as long as words; its
-    entries after the last member are undefined.
-    """
+def _poisson_members(words, pace, last, n_rows, members):
     size = min(words.size, _CHUNK)
     gaps, open_ends = np.empty(size), np.empty(size)
     edge = _GAP_ERROR / pace
     for start in range(0, words.size, _CHUNK):
         n, n_unsure = min(_CHUNK, words.size - start), 0
         for i in range(n):
-            gaps[i] = float_of(words[start + i] >> _32 | _PLUS_TWO_TO_52)
-            open_ends[i] = float_of(words[start + i] & _LOW | _PLUS_TWO_TO_52)
-        _minus_logarithms(n, gaps, open_ends, 1.0)
+            word = words[start + i]
+            gaps[i] = _exponential_of(word >> _32, word & _LOW, 1.0)
         for i in range(n):
             waited = gaps[i]
             gap = waited / pace
@@ -232,3 +245,37 @@ def poisson_members(words, pace, last, n_rows, members):
         if n_sure < n:
             return start + n_sure, True
     return words.size, False
+
+
+@twin_of(_poisson_members)
+def poisson_members(words, pace, last, n_rows, members):
+    """Write members of a Poisson batch after row `last`; stop if a gap is uncertain.
+
+    The next member is ``1 + floor(-log(u) / pace)`` rows further on, where the first 64
+    bits of u are a word. pace is ``-log(1 - rate)``; a pace of 0 selects no further
+    row, and infinity selects all rows. last is the row of the previous member, -1 at
+    the start. n_rows is at most 2**53; longer gaps are cut to n_rows, so that nothing
+    overflows.
+
+    Return two results: the number of members, and whether the next gap is uncertain.
+    Each member used one word. A gap is uncertain if it cannot be determined from its
+    word in float64. If no gap is uncertain and there are fewer members than words, the
+    end of the rows was reached. members is int64, at least as long as words; its
+    entries after the last member are undefined.
+    """
+    waited = _exponential_of(words >> _32, words & _LOW, 1.0)
+    edge, gap = np.float64(_GAP_ERROR) / pace, waited / pace
+    over = gap - np.floor(gap)
+    from_edge = np.where(gap >= 1, np.minimum(over, 1.0 - over), 1.0 - over)
+    unsure = (gap < n_rows + edge) & (from_edge <= edge)
+    unsure |= (waited > _FAR_GAP) & (pace < np.inf) & (gap < 2.0 * n_rows)
+    sure = int(unsure.argmax()) if unsure.any() else words.size
+    # Steps to a row after the last one do not matter, and their sums might overflow.
+    steps = 1 + np.minimum(gap[:sure], n_rows).astype(np.int64)
+    within = np.searchsorted(steps.cumsum(dtype=np.float64), 2.0 * n_rows) + 1
+    found = last + steps[:within].cumsum()
+    members[: len(found)] = found
+    inside = int(np.searchsorted(found, n_rows))
+    if inside < len(found):
+        return inside, False
+    return sure, sure < words.size

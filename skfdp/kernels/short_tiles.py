@@ -28,8 +28,9 @@ from skfdp.kernels.compiling import (
     caller,
     kernel,
     part,
+    twin_of,
 )
-from skfdp.kernels.contributions import contribute
+from skfdp.kernels.contributions import call_contribution
 from skfdp.kernels.vectors import (
     PAIR_ORDER,
     WIDTH,
@@ -72,12 +73,11 @@ class Links(NamedTuple):
 
 
 @part
-def margins(X, rows, theta, factor, early, links, out):
-    """Write out[k, i] = factor * (X[rows[i]] . theta[k]).
+def _margins(X, rows, theta, factor, early, links, out):
+    """Do what `margins` does, given the functions that it calls.
 
-    theta int16 (K, W). The inner products must fit into int32; partial sums may wrap
-    around. rows may be longer than out. The additional rows belong to the next blocks,
-    and are only prefetched. `early` is for rows that are not consecutive in memory, and
+    rows may be longer than out. The additional rows belong to the next blocks, and are
+    only prefetched. `early` is for rows that are not consecutive in memory, and
     prefetches them in two steps.
     """
     given = X, rows, theta, factor, early
@@ -85,6 +85,19 @@ def margins(X, rows, theta, factor, early, links, out):
         call_margins(links.margins_by_five, (*given, out))
     if out.shape[0] % 5 > 0:
         call_margins(links.margins_by_one, (*given, out))
+
+
+@twin_of(lambda *given: _margins(*given[:4], True, links(len(given[2])), given[4]))
+def margins(X, rows, theta, factor, out):
+    """Write out[k, i] = factor * (X[rows[i]] . theta[k]).
+
+    theta int16 (K, W). The inner products must fit into int32; partial sums may wrap
+    around.
+    """
+    weights, first = np.zeros((len(theta), X.shape[1])), theta.shape[1] - WIDTH
+    weights[:, :first] = theta[:, :first]
+    weights[:, -WIDTH:] += theta[:, first:]  # this tile may overlap the tile before
+    out[:] = factor * (weights @ X[rows].T.astype(np.float64))
 
 
 @kernel()
@@ -162,7 +175,17 @@ def _margins_by_one(x, rows, w, factor, early, out):
 
 
 @part
-def add_outer_products(X, rows, residuals, links, out):
+def _add_outer_products(X, rows, residuals, links, out):
+    n_rows = residuals.shape[1]
+    n_pairs = (n_rows + 1) // 2
+    first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
+    _place_pairs(rows[:n_rows], X.shape[1], first, second)
+    _add_pairs(X, first, second, residuals, links, out)
+    return _excess(n_pairs)
+
+
+@twin_of(lambda *given: _add_outer_products(*given[:3], links(len(given[2])), given[3]))
+def add_outer_products(X, rows, residuals, out):
     """Add residuals.T @ X[rows] to out.
 
     residuals float64 (K, B) are integers that fit into int16; a row times its residual
@@ -170,12 +193,9 @@ def add_outer_products(X, rows, residuals, links, out):
     Return a number, the excess: every entry of out is then too large by 2**31 times the
     excess.
     """
-    n_rows = residuals.shape[1]
-    n_pairs = (n_rows + 1) // 2
-    first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    _place_pairs(rows[:n_rows], X.shape[1], first, second)
-    _add_pairs(X, first, second, residuals, links, out)
-    return _excess(n_pairs)
+    sums = (residuals @ X[rows].astype(np.float64)).astype(np.int64)
+    out += sums[:, _columns_of_sums(X.shape[1])]
+    return 0
 
 
 @part
@@ -349,11 +369,17 @@ def add_clipped(X, batch, whole, start, stop, theta, factor, given, links, memor
         if not whole or placed != n_rows:
             placed = n_rows
             _place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
-        margins(block, within, theta, factor, not whole, links, residuals)
-        contribute(residuals, rows, given)
+        _margins(block, within, theta, factor, not whole, links, residuals)
+        call_contribution(residuals, rows, given)
         _add_pairs(block, pairs[0], pairs[1], residuals, links, out)
         excess += _excess(n_pairs)
     return excess
+
+
+def _columns_of_sums(n_stored: int) -> np.ndarray:
+    """Return the column in memory of each entry of the sums."""
+    starts = np.minimum(np.arange(0, n_stored, WIDTH), n_stored - WIDTH)
+    return (starts[:, None] + np.array(PAIR_ORDER)).ravel()
 
 
 def places(n_columns: int, n_stored: int) -> np.ndarray:
@@ -361,8 +387,6 @@ def places(n_columns: int, n_stored: int) -> np.ndarray:
 
     Rows have `n_columns` columns, and are stored in `n_stored` columns.
     """
-    found = np.empty(n_stored, dtype=np.int64)
-    for start in range(0, n_stored, WIDTH):
-        first = min(start, n_stored - WIDTH)
-        found[first + np.array(PAIR_ORDER)] = start + np.arange(WIDTH)
+    columns, found = _columns_of_sums(n_stored), np.empty(n_stored, dtype=np.int64)
+    found[columns] = np.arange(len(columns))
     return found[:n_columns]

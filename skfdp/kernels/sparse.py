@@ -9,8 +9,9 @@ column of X are contiguous.
 """
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.vectors import prefetch
 
 _COLUMNS = 64
@@ -19,9 +20,15 @@ _COLUMNS = 64
 _ENTRIES_AHEAD = 8
 
 
+def integers_of(data, indices, indptr, rows, n_columns):
+    """Return some rows x as CSR rows of int64, for the twins."""
+    shape = len(indptr) - 1, n_columns
+    x = csr_array((data, indices, indptr), shape=shape)
+    return x[rows].astype(np.int64)
+
+
 @kernel()
-def turn(theta, shift, out, shifted):
-    """Transpose weights, int16 (K, D), and write ``shift @ out`` to shifted, int64."""
+def _turn(theta, shift, out, shifted):
     shifted[:] = 0
     # Blocks of neighbouring columns, so that the output stays in the cache.
     for start in range(0, theta.shape[1], _COLUMNS):
@@ -34,25 +41,31 @@ def turn(theta, shift, out, shifted):
             shifted[k] += total
 
 
-@kernel()
-def shifted_sum(sums, shift, total, out):
-    """Write out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64.
+@twin_of(_turn)
+def turn(theta, shift, out, shifted):
+    """Transpose weights, int16 (K, D), and write ``shift @ out`` to shifted, int64."""
+    out[:] = theta.T
+    shifted[:] = theta.astype(np.int64) @ shift
 
-    out int64 (K, D).
-    """
+
+@kernel()
+def _shifted_sum(sums, shift, total, out):
     for j in range(out.shape[1]):
         for k in range(out.shape[0]):
             out[k, j] = sums[j, k] - shift[j] * total[k]
 
 
-@kernel()
-def margins(data, indices, indptr, rows, theta, start, factor, total, out):
-    """Write out[:, i] = factor * (x[rows[i]] . theta - start).
+@twin_of(_shifted_sum)
+def shifted_sum(sums, shift, total, out):
+    """Write out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64.
 
-    start int64 (K,) is ``shift . theta``. total (K,) is working memory: int32 if all
-    results fit into int32, which halves the time, and int64 otherwise. Partial sums may
-    wrap around.
+    out int64 (K, D).
     """
+    out[:] = sums.T - np.outer(total, shift)
+
+
+@kernel()
+def _margins(data, indices, indptr, rows, theta, start, factor, total, out):
     n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1
     if n_outputs == 1:
         for i in range(rows.shape[0]):
@@ -76,16 +89,20 @@ def margins(data, indices, indptr, rows, theta, start, factor, total, out):
             out[k, i] = factor * total[k]
 
 
-@kernel()
-def add_outer_products(data, indices, indptr, rows, residuals, out, total):
-    """Add the outer product of each row x and its residuals to out.
+@twin_of(_margins)
+def margins(data, indices, indptr, rows, theta, start, factor, total, out):
+    """Write out[:, i] = factor * (x[rows[i]] . theta - start).
 
-    residuals float64 (K, B) are integers. They are also added to total, int64 (K,).
-
-    The sums may wrap around. The caller subtracts the outer product of shift and total
-    from out. This may wrap around, too. The result is correct modulo 2**64. It is the
-    exact sum of the clipped contributions, because this sum fits into int64.
+    start int64 (K,) is ``shift . theta``. total (K,) is working memory: int32 if all
+    results fit into int32, which halves the time, and int64 otherwise. Partial sums may
+    wrap around.
     """
+    x = integers_of(data, indices, indptr, rows, len(theta))
+    out[:] = factor * (x @ theta.astype(np.int64) - start).T
+
+
+@kernel()
+def _add_outer_products(data, indices, indptr, rows, residuals, out, total):
     n_outputs = residuals.shape[0]
     integers, sums, last = np.empty(n_outputs, np.int32), out.ravel(), len(indices) - 1
     for i in range(rows.shape[0]):
@@ -102,14 +119,25 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
                 column[k] += np.int64(value) * np.int64(integers[k])
 
 
-@kernel()
-def add_by_columns(data, rows, starts, residuals, out, total):
-    """Do what `add_outer_products` does, for a block of consecutive rows in CSC form.
+@twin_of(_add_outer_products)
+def add_outer_products(data, indices, indptr, rows, residuals, out, total):
+    """Add the outer product of each row x and its residuals to out.
 
-    residuals int32 (B, K) has one row for each row of X. The loop runs over columns,
-    because the sums of a column are contiguous. A loop over rows would write sums that
-    are far apart in memory.
+    residuals float64 (K, B) are integers. They are also added to total, int64 (K,).
+
+    The sums may wrap around. The caller subtracts the outer product of shift and total
+    from out. This may wrap around, too. The result is correct modulo 2**64. It is the
+    exact sum of the clipped contributions, because this sum fits into int64.
     """
+    x, integers = integers_of(data, indices, indptr, rows, len(out)), residuals.T
+    out += x.T @ integers.astype(np.int64)
+    total += integers.astype(np.int64).sum(axis=0)
+
+
+@kernel()
+def _add_by_columns(data, rows, starts, residuals, out, total):
+    # The loop runs over columns, because the sums of a column are contiguous. A loop
+    # over rows would write sums that are far apart in memory.
     for i in range(residuals.shape[0]):
         for k in range(residuals.shape[1]):
             total[k] += residuals[i, k]
@@ -129,3 +157,14 @@ def add_by_columns(data, rows, starts, residuals, out, total):
             value, residual = np.int32(data[place]), residuals[rows[place]]
             for k in range(column.shape[0]):
                 column[k] += np.int64(value) * np.int64(residual[k])
+
+
+@twin_of(_add_by_columns)
+def add_by_columns(data, rows, starts, residuals, out, total):
+    """Do what `add_outer_products` does, for a block of consecutive rows in CSC form.
+
+    residuals int32 (B, K) has one row for each row of X.
+    """
+    columns = csr_array((data, rows, starts), shape=(len(out), len(residuals)))
+    out += columns.astype(np.int64) @ residuals.astype(np.int64)
+    total += residuals.sum(axis=0)

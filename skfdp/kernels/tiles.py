@@ -13,43 +13,35 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import REORDER, kernel
-from skfdp.kernels.contributions import contribute
+from skfdp.kernels.compiling import REORDER, kernel, shared, twin_of
+from skfdp.kernels.contributions import call_contribution, largest_of, sum_of_integers
 from skfdp.kernels.vectors import WIDTH
 
 #: Residuals have 29 bits and rows 15 bits, so sums of so many products are below 2**53.
 EXACT_ROWS = 512
 
 
-@kernel(fastmath=REORDER)
-def round_weights(theta, n_columns, out):
-    """Write theta * 2**bits, rounded to integers, to out, and return bits.
+@shared
+def _unit_of_squares(n_columns):
+    """Return the factor of squares below 1, whose sum in integers is then exact."""
+    return math.ldexp(1.0, 52 - math.frexp(float(n_columns))[1])
 
-    `bits` is the largest exponent for which the entries stay below 2**15 and each
-    output's norm below 2**16. Rounded entries saturate at 2**15 - 1. theta must be
-    finite.
 
-    out may have any type. `n_columns` is the number of columns of a row in memory. If
-    out has more columns, rows are read in tiles of `WIDTH` columns. The last tile of
-    out then holds the weights of the last `WIDTH` columns in memory, except those that
-    an earlier tile holds. Other entries of out are not written.
-    """
+@kernel()
+def _round_weights(theta, n_columns, out):
     largest = longest = 0.0
     for k in range(theta.shape[0]):
-        for j in range(theta.shape[1]):
-            size = abs(theta[k, j])
-            largest = size if size > largest else largest
+        largest = max(largest, largest_of(theta[k]))
     size = math.frexp(largest)[1]
     exponent = size if size > -1000 else -1000  # so that the factor is finite
-    factor = math.ldexp(1.0, -exponent)
+    factor, further = math.ldexp(1.0, -exponent), math.ldexp(1.0, exponent - size)
+    unit, squares = _unit_of_squares(theta.shape[1]), np.empty(theta.shape[1])
     for k in range(theta.shape[0]):
-        square = 0.0
         for j in range(theta.shape[1]):
-            scaled = theta[k, j] * factor
-            square += scaled * scaled
-        longest = square if square > longest else longest
-    bits = 16 - math.frexp(math.sqrt(longest))[1] - exponent
-    bits = bits if bits < 15 - size else 15 - size
+            scaled = theta[k, j] * factor * further
+            squares[j] = np.ceil(scaled * scaled * unit)
+        longest = max(longest, sum_of_integers(squares))
+    bits = min(16 - math.frexp(math.sqrt(longest / unit))[1], 15) - size
     # 2**bits might exceed float64. Saturation between two products keeps them apart.
     second = math.ldexp(1.0, bits + exponent)
     most = 32767.0 / second
@@ -66,13 +58,39 @@ def round_weights(theta, n_columns, out):
     return bits
 
 
-@kernel(fastmath=REORDER)
-def margins(X, rows, theta, out):
-    """Write out[k, i] = X[rows[i]] . theta[k], two rows and five outputs at a time.
+@twin_of(_round_weights)
+def round_weights(theta, n_columns, out):
+    """Write theta * 2**bits, rounded to integers, to out, and return bits.
 
-    Ten accumulators, two rows and one weight then fit into 16 vector registers. An odd
-    last row is paired with itself.
+    `bits` is the largest exponent for which the entries stay below 2**15 and each
+    output's norm below 2**16. The norms are those of squares that are rounded up, so
+    that their sums are exact in any order. Rounded entries saturate at 2**15 - 1. theta
+    must be finite.
+
+    out may have any type. `n_columns` is the number of columns of a row in memory. If
+    out has more columns, rows are read in tiles of `WIDTH` columns. The last tile of
+    out then holds the weights of the last `WIDTH` columns in memory, except those that
+    an earlier tile holds. Other entries of out are not written.
     """
+    size = math.frexp(np.abs(theta).max(initial=0.0))[1]
+    exponent = max(size, -1000)
+    scaled = theta * math.ldexp(1.0, -exponent)
+    unit, entries = _unit_of_squares(theta.shape[1]), scaled * 2.0 ** (exponent - size)
+    longest = np.ceil(entries * entries * unit).sum(axis=1).max(initial=0.0) / unit
+    bits = min(16 - math.frexp(math.sqrt(longest))[1], 15) - size
+    second = math.ldexp(1.0, bits + exponent)
+    most, wider = 32767.0 / second, out.shape[1] - n_columns
+    whole = np.rint(np.clip(scaled, -most, most) * second)
+    rest = out.shape[1] - WIDTH if wider > 0 else theta.shape[1]
+    out[:, :rest] = whole[:, :rest]
+    out[:, rest + wider : theta.shape[1] + wider] = whole[:, rest:]
+    return bits
+
+
+@kernel(fastmath=REORDER)
+def _margins(X, rows, theta, out):
+    # Two rows and five outputs at a time: ten accumulators, two rows and one weight fit
+    # into 16 vector registers. An odd last row is paired with itself.
     n_outputs, n_rows = out.shape
     n_columns = theta.shape[1]
     for i in range(0, n_rows, 2):
@@ -110,13 +128,16 @@ def margins(X, rows, theta, out):
             k += 1
 
 
-@kernel(fastmath=REORDER)
-def add_outer_products(X, rows, residuals, out):
-    """Add residuals.T @ X[rows] to out, four rows and five outputs at a time.
+@twin_of(_margins)
+def margins(X, rows, theta, out):
+    """Write out[k, i] = X[rows[i]] . theta[k]."""
+    out[:] = theta @ X[rows, : theta.shape[1]].T.astype(np.float64)
 
-    out is float64 (K, D), integers below 2**53. If the last group has fewer than four
-    rows, it is filled up with residuals of 0.
-    """
+
+@kernel(fastmath=REORDER)
+def _add_outer_products(X, rows, residuals, out):
+    # Four rows and five outputs at a time. If the last group has fewer than four rows,
+    # it is filled up with residuals of 0.
     n_outputs, n_rows = residuals.shape
     n_columns = out.shape[1]
     r = np.zeros((4, n_outputs))
@@ -152,6 +173,12 @@ def add_outer_products(X, rows, residuals, out):
             k += 1
 
 
+@twin_of(_add_outer_products)
+def add_outer_products(X, rows, residuals, out):
+    """Add residuals.T @ X[rows] to out, float64 (K, D), integers below 2**53."""
+    out += residuals @ X[rows, : out.shape[1]].astype(np.float64)
+
+
 @kernel(error_model="numpy")
 def add_clipped(X, batch, whole, start, stop, theta, unit, given, rounded, out):
     """Add the clipped contributions of rows to out, int64 (K, D), block by block.
@@ -160,7 +187,7 @@ def add_clipped(X, batch, whole, start, stop, theta, unit, given, rounded, out):
     is that of the rows, and `given` a result of `contributions.flat`. The rounded
     weights are written to `rounded`.
     """
-    factor = math.ldexp(unit, -round_weights(theta, theta.shape[1], rounded))
+    factor = math.ldexp(unit, -_round_weights(theta, theta.shape[1], rounded))
     partial, numbers = np.empty(theta.shape), np.empty(EXACT_ROWS, np.int64)
     for first in range(start, stop, EXACT_ROWS):
         n_rows = min(EXACT_ROWS, stop - first)
@@ -169,11 +196,11 @@ def add_clipped(X, batch, whole, start, stop, theta, unit, given, rounded, out):
             for i in range(n_rows):
                 numbers[i] = first + i
         rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
-        margins(X, rows, rounded, residuals)
+        _margins(X, rows, rounded, residuals)
         residuals *= factor
-        contribute(residuals, rows, given)
+        call_contribution(residuals, rows, given)
         partial[:] = 0.0
-        add_outer_products(X, rows, residuals, partial)
+        _add_outer_products(X, rows, residuals, partial)
         for k in range(theta.shape[0]):
             for j in range(theta.shape[1]):
                 out[k, j] += np.int64(partial[k, j])

@@ -9,9 +9,10 @@ Functions take a contiguous array and the flat index of the first element that t
 or write. The index is not checked. The tests compare every operation with NumPy.
 """
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic, models, overload, register_model
 
 #: Elements of a `Shorts`.
 WIDTH = 16
@@ -172,8 +173,11 @@ def _pairing(chosen):
 low_pairs, high_pairs = _pairing(_PAIRS[:8]), _pairing(_PAIRS[8:])
 
 
-def _read_as(given, kind, vector):
-    """Return an intrinsic that reads the 64 bits of a number as another type."""
+def _read_as(given, kind, vector, dtype):
+    """Return a function that reads the 64 bits of a number as another type.
+
+    Python calls it with arrays.
+    """
 
     @intrinsic
     def read(typing, number):
@@ -182,28 +186,16 @@ def _read_as(given, kind, vector):
 
         return kind(given), build
 
-    return read
+    def view(numbers):
+        return numbers.view(dtype)
+
+    overload(view)(lambda numbers: lambda numbers: read(numbers))
+    return view
 
 
 #: `float_of` reads the bits of a uint64 as a float64, `bits_of` those of a float64.
-float_of = _read_as(types.uint64, types.float64, ir.DoubleType())
-bits_of = _read_as(types.float64, types.uint64, ir.IntType(64))
-
-
-@intrinsic
-def power_of_two(typing, shifted):
-    """Return 2**n, float64, given ``n + 1.5 * 2**52`` as float64; -1023 < n < 1024."""
-
-    def build(context, builder, signature, arguments):
-        # The low bits of the argument are those of n, as an integer.
-        integer = ir.IntType(64)
-        exponent = builder.add(
-            builder.bitcast(arguments[0], integer), ir.Constant(integer, 1023)
-        )
-        bits = builder.shl(exponent, ir.Constant(integer, 52))
-        return builder.bitcast(bits, ir.DoubleType())
-
-    return types.float64(types.float64), build
+float_of = _read_as(types.uint64, types.float64, ir.DoubleType(), np.float64)
+bits_of = _read_as(types.float64, types.uint64, ir.IntType(64), np.uint64)
 
 
 @intrinsic

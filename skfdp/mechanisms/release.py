@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skfdp import kernels
 from skfdp.data.units import Units
 from skfdp.mechanisms.noise import (
     ACTIVE,
@@ -153,11 +154,12 @@ _SAMPLING = "coins"
 
 
 @functools.cache
-def compile_sampler(samples: bool) -> None:
+def compile_sampler(samples: bool, compiles: bool) -> None:
     """Draw noise, and a batch with `samples`; use neither.
 
-    The first draws in a process compile loops. Where that fails, so does a fit, before
-    anything is charged.
+    The first draws in a process load loops, or compile them if the table is large:
+    `compiles` is `kernels.compiles`. Where that fails, so does a fit, before anything
+    is charged.
     """
     generator = generator_of(0)
     add_integer_gaussian(np.zeros(1, dtype=np.int64), 1.0, generator)
@@ -241,7 +243,8 @@ class Mechanism:
                     "label."
                 )
             self._events[event.label] = event
-        compile_sampler(any(one.sampling_rate < 1 for one in self._events.values()))
+        samples = any(one.sampling_rate < 1 for one in self._events.values())
+        compile_sampler(samples, kernels.compiles)
         self.streams = streams
         # Numbers of releases by full label, shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skfdp import kernels
 from skfdp.data.grid import Integers, sum_unit
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
@@ -245,7 +246,7 @@ class LinearQuery:
             from skfdp.kernels.contributions import flat
 
             clip = self._clip(unit)
-            self._clips[unit] = clip, flat(self._task, clip, self.n_outputs)
+            self._clips[unit] = clip, flat(self._task, clip)
         asked = theta, batch, people, *self._clips[unit]
         size = self.n_rows if batch is None else len(batch)
         if self.n_jobs > 1:
@@ -282,6 +283,8 @@ class LinearQuery:
     def _workspaces(self) -> list[_Workspace]:
         # numba is loaded by the first fit, not by `import skfdp`.
         from skfdp.queries import products
+
+        kernels.expect(self.n_rows * math.prod(self.shape))
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
         largest = products.LARGEST_PRODUCT

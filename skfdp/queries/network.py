@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from skfdp import kernels
 from skfdp.data.grid import GRID, GridRows, sum_unit
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.checks import computed
@@ -219,6 +220,7 @@ class MLPQuery:
     @functools.cached_property
     def _ops(self) -> Any:
         # numba and torch are loaded by the first fit, not by `import skfdp`.
+        kernels.expect(self.n_rows * math.prod(self.shape))
         name = {"numpy": "kernels.network", "torch": "queries.torch"}[self.backend]
         module = importlib.import_module(f"skfdp.{name}")
         return module.Operations(self.precision.dtype, self.device)

@@ -16,7 +16,15 @@ from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows, Integers, SparseGridRows
-from skfdp.kernels import codes, contributions, short_tiles, sparse, tiles, vectors
+from skfdp.kernels import (
+    NotCompiledError,
+    codes,
+    contributions,
+    short_tiles,
+    sparse,
+    tiles,
+    vectors,
+)
 from skfdp.queries.weighted import DensePersons, SparsePersons
 
 #: Bound of the entries of residuals (29 bits) times rows (15 bits).
@@ -61,6 +69,7 @@ class Products:
     def __init__(self, rows: Any, n_outputs: int, rounded, *sums: np.ndarray):
         self.rows, self.n_outputs = rows, n_outputs
         self._theta, self._sums, self._factor = rounded, sums, 0.0
+        self._has_one_loop = True  # until a step shows that it is not compiled
         #: Number of columns of a row in memory.
         self._n_stored = rounded.shape[1]
         in_block = self.block_entries // (rows.n_entries + 4 * n_outputs)
@@ -106,6 +115,11 @@ class Products:
         `theta` is as for `start`, `batch` as for `parts`, and `given` a result of
         `contributions.flat`.
         """
+        if self._has_one_loop and given[0] is not None:
+            try:
+                return self._compiled_sum(theta, batch, start, stop, given)
+            except NotCompiledError:
+                self._has_one_loop = False
         self.start(theta)
         for part in self.parts(batch, start, stop):
             residuals = np.empty((self.n_outputs, len(part)))
@@ -113,6 +127,10 @@ class Products:
             contributions.contribute(residuals, part, given)
             self.add(part, residuals)
         return self.total()
+
+    def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
+        """Return `clipped_sum`, computed in one compiled loop."""
+        raise NotCompiledError
 
 
 class DenseProducts(Products):
@@ -126,8 +144,7 @@ class DenseProducts(Products):
         self._total = np.empty(shape, dtype=np.int64)
         super().__init__(rows, n_outputs, np.empty(shape), self._total)
 
-    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
-        """Do what `Products.clipped_sum` does, in one compiled loop."""
+    def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self._total[:] = 0
         rows, whole = self.rows, batch is None
         one = [(start, stop)]
@@ -182,8 +199,7 @@ class ShortProducts(Products):
         self._places = short_tiles.places(rows.n_columns, stored)
         self._memory = short_tiles.block_memory(stored, n_outputs)
 
-    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
-        """Do what `Products.clipped_sum` does, in one compiled loop."""
+    def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self.start(theta)
         weights, whole = (self._theta, self._factor), batch is None
         links = tuple(short_tiles.links(self.n_outputs))
@@ -195,16 +211,12 @@ class ShortProducts(Products):
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
-        links = short_tiles.links(self.n_outputs)
-        weights = self._theta, self._factor
-        short_tiles.margins(self.rows.table, part, *weights, True, links, out)
+        short_tiles.margins(self.rows.table, part, self._theta, self._factor, out)
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**15 in float64."""
-        links = short_tiles.links(self.n_outputs)
-        self._excess += short_tiles.add_outer_products(
-            self.rows.table, part, residual, links, self._sum
-        )
+        some = self.rows.table, part, residual
+        self._excess += short_tiles.add_outer_products(*some, self._sum)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
@@ -306,8 +318,7 @@ class CodedProducts(Products):
         super().start(theta)
         self._weights = (*self.rows.on_levels(self._theta), self._factor)
 
-    def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
-        """Do what `Products.clipped_sum` does, in one compiled loop."""
+    def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self.start(theta)
         whole = batch is None
         some = _NO_ROWS if whole else batch, whole, start, stop, *self._weights

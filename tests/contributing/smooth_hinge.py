@@ -2,18 +2,24 @@
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.losses.loss import Loss
-from skfdp.kernels.losses.one_vs_rest import shortfalls, sign, unit_slopes
+from skfdp.kernels.losses.one_vs_rest import shortfalls, sign, signs, unit_slopes
 
 
 @kernel()
-def residual(margins, target, parameter):
-    """Shortfall of each output, at most 1, toward its own side."""
+def _residual(margins, target, parameter):
     for k in range(margins.shape[0]):
         for i in range(margins.shape[1]):
             side = sign(target[i], k, margins.shape[0])
             margins[k, i] = -side * min(1.0, max(0.0, 1.0 - side * margins[k, i]))
+
+
+@twin_of(_residual)
+def residual(margins, target, parameter):
+    """Replace margins by their shortfall, at most 1, toward the side of the class."""
+    sides = signs(target, len(margins))
+    margins[:] = -sides * np.clip(1.0 - sides * margins, 0.0, 1.0)
 
 
 def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ import pytest
 from scipy import stats
 
 from skfdp.kernels.sampling import (
-    _minus_logarithms,
-    _points,
+    _exponential_of,
+    _low_bits,
+    _point,
     add_rounded_normals,
     poisson_members,
 )
@@ -45,8 +46,9 @@ def random_pairs(n, seed=0):
 
 def normals(words):
     """The normals of these words, before they are rounded."""
-    points = np.empty((3, len(words) // 2))
-    _points(len(words) // 2, words, *points)
+    first, second = words[::2], words[1::2]
+    high, low = first >> np.uint64(32), _low_bits(first, second)
+    points = np.stack(_point(_exponential_of(high, low, 2.0**-11), second))
     swap, *negative = (words[1::2] >> np.uint64(bit) & np.uint64(1) for bit in BITS)
     pairs = np.where(swap[:, None] == 1, points[[1, 0]].T, points[:2].T)
     return (pairs * (1 - 2.0 * np.stack(negative, axis=1))).ravel()
@@ -58,10 +60,8 @@ def extreme_pairs():
 
 def minus_logarithms(words):
     """-log((word + 1/2) / 2**64), as the coins of a batch take it."""
-    high = (words >> np.uint64(32)).astype(float) + 2.0**52
-    low = (words & np.uint64(2**32 - 1)).astype(float) + 2.0**52
-    _minus_logarithms(len(words), high, low, 1.0)
-    return high
+    low = words & np.uint64(2**32 - 1)
+    return _exponential_of(words >> np.uint64(32), low, 1.0)
 
 
 def exact_pair(a, b):

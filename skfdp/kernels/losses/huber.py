@@ -4,16 +4,12 @@ import functools
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.losses.loss import Loss
 
 
 @kernel()
-def residual(margins, target, threshold):
-    """Replace margins by margin minus target, clipped to [-threshold, threshold].
-
-    NaN stays NaN.
-    """
+def _residual(margins, target, threshold):
     for i in range(margins.shape[1]):
         error = margins[0, i] - target[i]
         if error > threshold:
@@ -21,6 +17,15 @@ def residual(margins, target, threshold):
         elif error < -threshold:
             error = -threshold
         margins[0, i] = error
+
+
+@twin_of(_residual)
+def residual(margins, target, threshold):
+    """Replace margins by margin minus target, clipped to [-threshold, threshold].
+
+    NaN stays NaN.
+    """
+    np.clip(margins - target, -threshold, threshold, out=margins)
 
 
 def _value(threshold: float, margins: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, shared, twin_of
 from skfdp.kernels.losses.loss import Loss
-from skfdp.kernels.vectors import power_of_two
+from skfdp.kernels.vectors import bits_of, float_of
 
 _AVERAGED = 1.0
+_BIAS, _FRACTION_BITS = np.uint64(1023), np.uint64(52)
 
 
-@kernel(error_model="numpy")
+@shared
 def exponential(x):
     """Return exp(x), for x of at most 709.
 
@@ -20,7 +21,7 @@ def exponential(x):
     entries of an array in another way. The error is below three units in the last
     place. Values below -708 count as -708; NaN stays NaN.
     """
-    x = -708.0 if x < -708.0 else x
+    x = np.maximum(x, -708.0)
     # Adding 1.5 * 2**52 leaves the nearest integer in the low bits.
     shifted = x * 1.4426950408889634 + 6755399441055744.0
     n = shifted - 6755399441055744.0
@@ -32,15 +33,13 @@ def exponential(x):
     odd = (1 / 39916800 * z + 1 / 362880) * z + 1 / 5040
     even = ((even * z + 1 / 720) * z + 1 / 24) * z + 0.5
     odd = (odd * z + 1 / 120) * z + 1 / 6
-    return ((even + odd * r) * z + r + 1.0) * power_of_two(shifted)
+    # The low bits of the shifted number are those of n, as an integer.
+    power = float_of((bits_of(shifted) + _BIAS) << _FRACTION_BITS)
+    return ((even + odd * r) * z + r + 1.0) * power
 
 
 @kernel(error_model="numpy")
-def residual(margins, target, parameter):
-    """Replace margins by probabilities minus the one-hot target.
-
-    If the parameter is `_AVERAGED`, subtract the mean of all one-hot labels instead.
-    """
+def _residual(margins, target, parameter):
     n_outputs, n_rows = margins.shape
     if n_outputs == 1:  # sigmoid
         for i in range(n_rows):
@@ -77,6 +76,30 @@ def residual(margins, target, parameter):
         for i in range(n_rows):
             # The cast lets numba compile this for regressors, whose targets are floats.
             margins[np.int64(target[i]), i] -= 1.0
+
+
+@twin_of(_residual)
+def residual(margins, target, parameter):
+    """Replace margins by probabilities minus the one-hot target.
+
+    If the parameter is `_AVERAGED`, subtract the mean of all one-hot labels instead.
+    """
+    n_outputs, n_rows = margins.shape
+    if n_outputs == 1:
+        e = exponential(-np.abs(margins))
+        margins[:] = np.where(margins > 0.0, 1.0, e) / (1.0 + e)
+    else:
+        margins[:] = exponential(margins - margins.max(axis=0))
+        share = np.zeros(n_rows)
+        for one in margins:  # one after the other, as in the kernel
+            share += one
+        margins *= 1.0 / share
+    if parameter == _AVERAGED:
+        margins -= 1.0 / max(2, n_outputs)
+    elif n_outputs == 1:
+        margins -= target
+    else:
+        margins[target.astype(np.intp), np.arange(n_rows)] -= 1.0
 
 
 def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:

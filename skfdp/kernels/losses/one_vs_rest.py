@@ -18,13 +18,15 @@ def sign(target, k, n_outputs):
     return 1.0 if target == k else -1.0
 
 
+def signs(target: np.ndarray, n_outputs: int) -> np.ndarray:
+    """Return `sign` for each output and row, of shape (n_outputs, n_rows)."""
+    outputs = np.arange(n_outputs) if n_outputs > 1 else np.ones(1)
+    return np.where(outputs[:, None] == target, 1.0, -1.0)
+
+
 def shortfalls(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return max(0, 1 - sign * margin) for each one-vs-rest problem."""
-    if margins.shape[1] == 1:
-        signs = np.where(target == 1, 1.0, -1.0)[:, None]
-    else:
-        signs = np.where(np.arange(margins.shape[1]) == target[:, None], 1.0, -1.0)
-    return np.maximum(0.0, 1.0 - signs * margins)
+    return np.maximum(0.0, 1.0 - signs(target, margins.shape[1]).T * margins)
 
 
 def unit_slopes(n_classes: int) -> float:

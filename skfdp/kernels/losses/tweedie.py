@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from skfdp.kernels.compiling import kernel
+from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.losses.log_loss import exponential
 from skfdp.kernels.losses.loss import Loss
 
@@ -13,11 +13,7 @@ _FURTHEST_LOG = 30.0
 
 
 @kernel()
-def residual(margins, target, power):
-    """Replace margins m by ``exp((2 - power) m) - target exp((1 - power) m)``.
-
-    Margins are capped, to keep residuals finite.
-    """
+def _residual(margins, target, power):
     for i in range(margins.shape[1]):
         m = margins[0, i]
         if m > _FURTHEST_LOG:
@@ -26,6 +22,17 @@ def residual(margins, target, power):
             m = -_FURTHEST_LOG
         rate = exponential((2.0 - power) * m)
         margins[0, i] = rate - target[i] * exponential((1.0 - power) * m)
+
+
+@twin_of(_residual)
+def residual(margins, target, power):
+    """Replace margins m by ``exp((2 - power) m) - target exp((1 - power) m)``.
+
+    Margins are capped, to keep residuals finite.
+    """
+    m = np.clip(margins, -_FURTHEST_LOG, _FURTHEST_LOG)
+    rate = exponential((2.0 - power) * m)
+    margins[:] = rate - target * exponential((1.0 - power) * m)
 
 
 def _value(power: float, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
