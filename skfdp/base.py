@@ -394,6 +394,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     # See `Reader`.
     _target: str | None = None
+    #: Whether fitted weights have the declared order of monotone columns.
+    _keeps_order = False
     _rows = "clipped"
     _smoothing: float | None = None
     _omits_zeros = False
@@ -730,6 +732,14 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         raise ValueError(refusal)
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
+        usual = isinstance(getattr(self, "public_model", None), (str, type(None)))
+        ordered = [block.name for block in public.effects if block.monotone]
+        if ordered and not (self._keeps_order and public.n_outputs == 1 and usual):
+            raise ValueError(
+                f"{ordered[0]!r} is declared as monotone, which needs a linear "
+                "estimator, numbers or two classes, and no public_model of your own: "
+                "leave monotone out, or choose another estimator."
+            )
         if math.isinf(self.epsilon):
             return WithoutPrivacy(self._without_privacy), None, Plan(events=())
         budget = self._budget(public)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, identity
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +23,7 @@ from skfdp.base import (
     weights_of_kept,
     with_callbacks,
 )
+from skfdp.data._basis import Block
 from skfdp.data.arrays import numeric_target, shaped_target
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
@@ -61,7 +62,7 @@ from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
 from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far, n_threads
-from skfdp.solvers.postprocessing import STRONGEST, LinearFit
+from skfdp.solvers.postprocessing import STRONGEST, LinearFit, in_order
 from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
@@ -76,13 +77,15 @@ def optimum(
     fit_intercept: bool,
     shares: np.ndarray | None = None,
     class_weight: np.ndarray | None = None,
+    blocks: Sequence[Block] = (),
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise ``mean of losses + penalty / 2 |coef|**2`` without privacy.
 
     The mean over rows is weighted by `shares`; None means that all are 1. With
     `class_weight` the loss of each row is also multiplied by the weight of its class.
     Return the weights of shape (n_outputs, n_features), the intercepts, which are not
-    penalised, and the number of steps.
+    penalised, and the number of steps. The weights of `blocks` have their declared
+    order.
     """
     n_features = X.shape[1]
     weights = np.ones(X.shape[0]) if shares is None else shares
@@ -103,9 +106,20 @@ def optimum(
     scale = np.sqrt(loss.curvature * square / n_rows + penalty)
     mean *= fit_intercept
 
+    # Weights in order are sums of steps that are at least 0.
+    steps, bounds = identity(n_features, format="lil"), np.zeros((n_features + 1, 2))
+    bounds[:] = -np.inf, np.inf
+    for block in blocks:
+        if block.monotone:
+            sign = 1.0 if block.monotone == "increasing" else -1.0
+            own = slice(block.start, block.start + block.n_ordered)
+            steps[own, own] = np.tri(block.n_ordered) * sign
+            bounds[own, 0][block.n_ordered > 1 :] = 0.0
+    steps = steps.tocsr()
+
     def split(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         theta = flat.reshape(n_outputs, n_features + 1)
-        coef = theta[:, :-1] / scale
+        coef = (steps @ (theta[:, :-1] / scale).T).T
         return coef, theta[:, -1] - coef @ mean
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -121,7 +135,7 @@ def optimum(
             residual = loss.residual(margins, labels) * weight[:, None]
             by_coef += residual.T @ rows
             by_intercept += residual.sum(axis=0) * fit_intercept
-        by_theta = (by_coef - np.outer(by_intercept, mean)) / scale
+        by_theta = (steps.T @ (by_coef - np.outer(by_intercept, mean)).T).T / scale
         gradient = np.column_stack([by_theta, by_intercept])
         return value / n_records, gradient.ravel() / n_records
 
@@ -131,6 +145,7 @@ def optimum(
         np.zeros(n_outputs * (n_features + 1)),
         jac=True,
         method="L-BFGS-B",
+        bounds=np.tile(bounds, (n_outputs, 1)),
         options={"maxiter": 10_000, **precisely},
     )
     return *split(found.x), int(found.nit)
@@ -141,7 +156,7 @@ class LinearModel(PrivateEstimator):
 
     _released: tuple[str, ...] = ("coef_", "intercept_", "n_iter_")
     _weights = ("coef_", "intercept_")
-    _rows = "linear"
+    _rows, _keeps_order = "linear", True
     # Residuals of labels are clipped at about one standard deviation.
     _smoothing = 1.0
     #: The classes of the solvers, by name.
@@ -260,6 +275,10 @@ class LinearModel(PrivateEstimator):
                 noise = noise.mapped(encoding.weights, variances)
         if found.public_model is not None:
             coef, intercept = found.public_model.add_to(coef, intercept, mask)
+        if encoding is not None and len(coef) == 1:
+            weights = np.append(coef[0], intercept)
+            weights, noise = in_order(weights, noise, public.effects)
+            coef, intercept = weights[None, :-1], weights[-1:]
         one_shot = (
             self.solver == "auto"
             and math.isfinite(self.epsilon)
@@ -681,6 +700,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
                 penalty=self._penalty(records.total_weight, auto=1.0),
                 shares=public.shares,
                 class_weight=self._weights_without_privacy(records),
+                blocks=public.effects,
                 fit_intercept=self.fit_intercept,
             )
         )
@@ -983,6 +1003,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             penalty=scales.penalty(loss, found, records.total_weight),
             shares=records.public.shares,
             fit_intercept=self.fit_intercept,
+            blocks=records.public.effects,
         )
         return LinearFit(*fit, target_map=found)
 

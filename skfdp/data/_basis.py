@@ -56,6 +56,10 @@ class Block:
     cyclic: bool = False
     #: Declared levels, if a raw value is converted to the position of its level.
     spelling: Spelling | None = None
+    #: "increasing" or "decreasing": the weights of the first `n_ordered` levels have
+    #: this order, or the weight of a single one this sign.
+    monotone: str | None = None
+    n_ordered: int = 0
 
     @property
     def draws(self) -> str:
@@ -76,6 +80,12 @@ class Block:
     def missing(self) -> int:
         """Position of the level "missing" within the block."""
         return self.levels.index(MISSING)
+
+    def rises(self) -> np.ndarray:
+        """Return the combinations of weights that must be at least 0, one per row."""
+        n, sign = self.n_ordered, -1.0 if self.monotone == "decreasing" else 1.0
+        rows = np.eye(n, len(self.levels))
+        return sign * (rows if n == 1 else np.diff(rows, axis=0))
 
     def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and values of the entries of each row that may be non-zero.

@@ -68,7 +68,7 @@ class Column:
     missing: Sequence | None = None
     values: Sequence = ()
     basis, knots, spacing, cyclic, format = "spline", "auto", "auto", False, None
-    integer = False
+    integer, monotone = False, None
     #: All cells that are read; None for numbers and dates on an axis.
     cells: ClassVar[Any] = None
     #: Name of the type in files.
@@ -229,20 +229,35 @@ class Column:
                 f"minimum and maximum of {name!r} are {shown(self.bounds)}, but must "
                 "be whole numbers, as integer=True says."
             )
-        cyclic, given = bool(self.cyclic), {"reads": self.axis}
+        cyclic, given = bool(self.cyclic), {"reads": self.axis, **self._order(name)}
         check_choice(f"basis of {name!r}", self.basis, ("spline", "linear"))
+        if cyclic and self.monotone:
+            raise SchemaError(
+                f"{name!r} is cyclic and monotone, which no curve is: leave one out."
+            )
         if self.basis == "linear":
             if cyclic:
                 raise SchemaError(
                     f"{name!r} is cyclic, which is impossible with basis='linear': use "
                     "basis='spline'."
                 )
+            given["n_ordered"] = 1
             return LinearBlock(name, place, ("linear", MISSING), knots=bounds, **given)
         knots = self._knots(name, bounds, cyclic, smooth)
         if cyclic:
             knots, given["end"] = knots[:-1], float(knots[-1])
         levels = (*map(str, range(len(knots))), MISSING)
+        given["n_ordered"] = len(knots)
         return SplineBlock(name, place, levels, knots=knots, cyclic=cyclic, **given)
+
+    def _order(self, name: str) -> dict[str, Any]:
+        """Return the order of the effect as a field of a block."""
+        known = None, "increasing", "decreasing"
+        if self.monotone not in known:
+            raise SchemaError(
+                f"monotone={shown(self.monotone)} of {name!r} must be one of {known}."
+            )
+        return {"monotone": self.monotone}
 
     def _on_axis(self, values: Iterable) -> np.ndarray:
         """Return bounds or knots as float64, dates in days; NaN for invalid values."""
@@ -320,6 +335,9 @@ class Number(Column, type=("number", "integer", "year")):
     integer : bool, default=False
         Whether the values are whole numbers, such as counts: the knots are then whole
         numbers, too. In files ``type = "integer"``.
+    monotone : {None, "increasing", "decreasing"}, default=None
+        Whether the margins of a linear estimator never fall, or never rise, with the
+        column. A released curve is replaced by the nearest one of this kind.
     """
 
     read_as = "numbers"
@@ -336,6 +354,7 @@ class Number(Column, type=("number", "integer", "year")):
     cyclic: bool = False
     missing: Sequence | None = None
     integer: bool = False
+    monotone: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -455,8 +474,8 @@ class Category(Column, type="string"):
     values : list, default=()
         Possible values, known in advance; other values count as "other". Text is not
         converted: "01067" stays a code.
-    public, missing : default=False, None
-        As for `Number`.
+    public, missing, monotone : default=False, None, None
+        As for `Number`. The order is that of `values`.
     """
 
     read_as = "categories"
@@ -466,6 +485,7 @@ class Category(Column, type="string"):
     public: bool = False
     _: dataclasses.KW_ONLY
     missing: Sequence | None = None
+    monotone: str | None = None
 
     @property
     def question(self) -> str:  # noqa: D102
@@ -517,7 +537,9 @@ class Category(Column, type="string"):
         spelling = self.spelling(name)
         more = tuple(one for one in (OTHER, MISSING) if one not in spelling.names)
         levels, meant = (*spelling.names, *more), (*spelling.levels, *more)
-        return [CategoriesBlock(name, place, levels, spelling=Spelling(meant))]
+        order = {**self._order(name), "n_ordered": len(spelling.names)}
+        spelt = Spelling(meant)
+        return [CategoriesBlock(name, place, levels, spelling=spelt, **order)]
 
     @property
     def cells(self) -> Sequence | None:  # noqa: D102

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from skfdp.data._basis import Block
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GridRows,
@@ -173,6 +174,11 @@ class PublicRecords:
     def X(self) -> np.ndarray | csr_array | LargeTable:
         """The unscaled public columns, shape (n_rows, n_public)."""
         return self._table if self.mask.all() else self._table[:, self.mask]
+
+    @property
+    def effects(self) -> tuple[Block, ...]:
+        """The blocks of encoded columns; empty without a schema."""
+        return () if self.encoding is None else tuple(self.encoding.encoder.blocks_)
 
     @functools.cached_property
     def mapped(self) -> LazyRows | csr_array:

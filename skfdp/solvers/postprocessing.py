@@ -13,13 +13,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.special import erf, log_ndtr, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
+from skfdp.data._basis import Block
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
@@ -604,6 +606,43 @@ MOST_ENTRIES = 2_000_000
 #: Kinds of noise estimates; see `CoefficientNoise`.
 FIRST_ORDER, UPPER_BOUND = "first order", "upper bound"
 ESTIMATED = "estimated"
+
+
+def in_order(
+    weights: np.ndarray, noise: CoefficientNoise | None, blocks: Sequence[Block]
+) -> tuple[np.ndarray, CoefficientNoise | None]:
+    """Return the nearest weights whose curves rise or fall as declared, and the noise.
+
+    `weights` are ``[coef, intercept]`` of a single output. The distance is that of the
+    noise: a weight moves the more, the less certain it is, and weights whose noise is
+    correlated move together. Unknown noise counts as equal and independent.
+
+    **Guarantees.** A function of released weights and of declarations.
+    """
+    bound = [block for block in blocks if block.monotone]
+    if not bound:
+        return weights, noise
+    rows = np.zeros((sum(len(block.rises()) for block in bound), len(weights)))
+    last = 0
+    for block in bound:
+        own = block.rises()
+        rows[last : last + len(own), block.start : block.stop] = own
+        last += len(own)
+    covariance = np.ones(len(weights)) if noise is None else noise.covariance[0]
+    part = covariance @ rows.T if covariance.ndim == 2 else covariance[:, None] * rows.T
+    # The dual problem: the least sum of pushes, each at least 0, that lifts all slopes.
+    inner = rows @ part
+    inner += np.eye(last) * max(np.trace(inner) / last * 1e-10, 1e-300)
+    root = np.linalg.cholesky(inner).T
+    pushes, _ = nnls(root, np.linalg.solve(root.T, -rows @ weights), maxiter=100 * last)
+    found = weights + part @ pushes
+    for block in bound:  # what rounding left
+        own = found[block.start : block.start + block.n_ordered]
+        order = np.maximum if block.monotone == "increasing" else np.minimum
+        own[:] = order(own, 0.0) if len(own) == 1 else order.accumulate(own)
+    return found, noise if noise is None else noise.held(rows[pushes > 0])
+
+
 #: Numbers of weights and of steps of a descent up to which the curvature is estimated.
 MOST_WEIGHTS, MOST_PATH = 300, 2000
 # A combination of coefficients counts as determined by X if at most this fraction of
@@ -684,6 +723,19 @@ class CoefficientNoise:
         unknown = moved > _UNDETERMINED * np.linalg.norm(combinations, axis=1)
         estimate[:, unknown] = std[:, unknown] = np.nan
         return estimate, std
+
+    def held(self, rows: np.ndarray) -> CoefficientNoise:
+        """Return the noise of a single output if some combinations are held at 0.
+
+        Each row has the factors of one combination of ``[coef, intercept]``. If only
+        variances are kept they stay: these are upper bounds.
+        """
+        if self.covariance.ndim == 2 or len(rows) == 0:
+            return self
+        own = self.covariance[0]
+        part = own @ rows.T
+        left = own - part @ np.linalg.pinv(rows @ part, hermitian=True) @ part.T
+        return dataclasses.replace(self, covariance=left[None])
 
     def scaled(self, factor: float) -> CoefficientNoise:
         """Return the noise of a model whose margins are multiplied by a number."""

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import joblib
@@ -424,7 +424,7 @@ def _last_or_chosen(
     persons = None if units is None else (units.persons, units.n_units)
     if public.encoding is not None:
         blocks = tuple(public.encoding.of_public)
-    shapes = [(block.kind, len(block.levels), block.end) for block in blocks]
+    shapes = [(b.kind, len(b.levels), b.end, b.monotone) for b in blocks]
     facts = public.shares, public.n_records, persons, own, boosts, shapes
     digest = joblib.hash((rows, public.target, *facts))
     found = _LAST.get(digest)
@@ -504,7 +504,7 @@ def _chosen(
         whole, coef = None, smoothing.weights(coef)
     level, best, found, steps = _constant(public, target), (1.0, 0.0), margins, []
     if boosts and folds is not None:
-        trees, steps = _trees(units), [Positions(blocks)] if blocks else []
+        trees, steps = _trees(units, blocks), [Positions(blocks)] if blocks else []
         found = out_of_fold(trees, steps[0].transform(rows) if steps else rows)
 
     def mean(parts: tuple[float, float]) -> np.ndarray:
@@ -554,8 +554,11 @@ def _linear_models(
             yield steps, PoissonRegressor(alpha=1 / (C * public.n_records), **given)
 
 
-def _trees(units: TargetMap | None) -> Any:
-    """Return boosted trees for labels (`units` is None), numbers or counts."""
+def _trees(units: TargetMap | None, blocks: Sequence[Block]) -> Any:
+    """Return boosted trees for labels (`units` is None), numbers or counts.
+
+    Effects of `blocks` that are declared as monotone are so in the trees.
+    """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,
         HistGradientBoostingRegressor,
@@ -564,6 +567,10 @@ def _trees(units: TargetMap | None) -> Any:
     # Without early stopping, trees do not depend on a random state (but for bins of
     # 200,000 rows and more).
     given = {**_TREES, "early_stopping": False, "random_state": 0}
+    if any(block.monotone for block in blocks):
+        signs = {None: 0, "increasing": 1, "decreasing": -1}
+        sizes = [1 + (block.end is not None) for block in blocks]  # as in `Positions`
+        given["monotonic_cst"] = np.repeat([signs[b.monotone] for b in blocks], sizes)
     if units is None:
         return HistGradientBoostingClassifier(**given)
     loss = "poisson" if units.log else "squared_error"
