@@ -83,7 +83,7 @@ class Codes:
         encoder = schema.encoder().fit_to_smooth(pd.DataFrame(X))
         source = encoder.coded(schema.select(pd.DataFrame(X))).source
         source = source.smooth(Smoothing(encoder.blocks_, 100.0, N))
-        given = source.integers.moved(np.zeros(source.shape[1]), 0.1, 0.5, 1.0)
+        given = source.integers().moved(np.zeros(source.shape[1]), 0.1, 0.5, 1.0)
         if rows == "columns":
             table = LargeTable.of(source)
             given = GridRows.build(table, lambda block: block / 2, bias=0.1)

@@ -555,12 +555,13 @@ class SparseGridRows(Integers):
         far = float(shift @ shift)
         for block in row_blocks(X):
             rows = X[block] if transform is None else transform(X[block])
-            own = np.trunc(rows.data / (1 if transform is None else GRID))
-            np.clip(own, low[rows.indices], high[rows.indices], out=own)
+            values, columns, rows_of = stored_entries(rows)
+            own = np.trunc(values / (1 if transform is None else GRID))
+            np.clip(own, low[columns], high[columns], out=own)
             data[X.indptr[block.start] : X.indptr[block.stop]] = own
             # |x|**2 - 2 x.shift + |shift|**2, where every term is an integer < 2**53.
-            terms = own * (own - 2 * shift[rows.indices])
-            squared_norms[block] = stored_entries(rows)[2](terms).sum(axis=1) + far
+            terms = rows_of(own * (own - 2 * shift[columns]))
+            squared_norms[block] = terms.sum(axis=1) + far
         indptr = X.indptr.astype(np.int64)
         indices = X.indices.astype(np.int32, copy=False)
         return cls(data, indices, indptr, shift, squared_norms, scale)
