@@ -371,7 +371,7 @@ class PartitionedRecords:
 
     def of_public(self) -> PartitionedRecords:
         """Return the table of the public columns alone, with the same target."""
-        return self._made(Records.of_public, public=self.public.of_public())
+        return self._made(Records.of_public, public=self.public.of_public)
 
     def with_target(
         self, change: Callable[[np.ndarray], np.ndarray]

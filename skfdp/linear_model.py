@@ -678,7 +678,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         )
         mixed = 0 < public.n_private < public.n_features and not public.has_target
         if mixed and not many and type(solver) is NoisyGradientDescent:
-            first = self._label_statistic(public.of_public(), OneShot())
+            first = self._label_statistic(public.of_public, OneShot())
             yield FirstModel(first, dataclasses.replace(descent, public_model=None))
         yield descent
 

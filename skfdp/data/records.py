@@ -218,12 +218,9 @@ class PublicRecords:
         kept[np.flatnonzero(self.mask)[order]] = True
         return kept
 
-    def of_public(self) -> PublicRecords:
-        """Return the table of the public columns alone, with the same values."""
-        return self._of_public
-
     @functools.cached_property
-    def _of_public(self) -> PublicRecords:
+    def of_public(self) -> PublicRecords:
+        """The table of the public columns alone, with the same values."""
         table, kept = self.X, self.kept
         if self.is_narrowed:
             table = table[:, kept[self.mask]].toarray()
@@ -331,7 +328,7 @@ class Records:
             return None
         coded = self.coded(np.ones(n_columns), private_part=True)
         if coded is not None:
-            return coded.moved(np.zeros(n_columns), None, 1.0, 1.0)
+            return coded
 
         def own(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
             return rows[:, private]
@@ -389,7 +386,7 @@ class Records:
 
     def of_public(self) -> Records:
         """Return the table of the public columns alone, with the same target."""
-        public = self.public.of_public()
+        public = self.public.of_public
         return dataclasses.replace(self, X=public.X, public=public)
 
     def with_target(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:

@@ -87,7 +87,7 @@ class FirstModel:
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs of both methods; the first one gets its own columns."""
-        own = public.of_public()
+        own = public.of_public
         found = self.first.needs(own, budget)
         given = Needs.NO_PRIVATE_COLUMN, "" if own.sparse else Needs.DENSE
         found = found._replace(table=tuple(n for n in found.table if n not in given))
@@ -113,7 +113,7 @@ class FirstModel:
     def prepare(self, public: PublicRecords, budget: Budget) -> tuple:
         """Prepare the first model and the descent from public data."""
         share = self._share(public, budget)
-        first = self.first.prepare(public.of_public(), budget.share(1 - share))
+        first = self.first.prepare(public.of_public, budget.share(1 - share))
         if self.after is not None and share == 0:
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s: the "
@@ -135,7 +135,7 @@ class FirstModel:
         share = budget.share(1 - self._share(public, budget))
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         prepared_first, prepared_after = prepared
-        first = self.first.plan(public.of_public(), prepared_first, share)
+        first = self.first.plan(public.of_public, prepared_first, share)
         events = tuple(
             dataclasses.replace(event, label=f"{PREFIX}: {event.label}")
             for event in first.events
@@ -167,7 +167,7 @@ class FirstModel:
             mechanism.within(PREFIX, mechanism.streams),
             None,
         )
-        whole, own = first.embedded(records.public.kept), records.public.of_public()
+        whole, own = first.embedded(records.public.kept), records.public.of_public
         if plan.after is None:
             return whole
         margins = [

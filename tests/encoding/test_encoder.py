@@ -340,7 +340,7 @@ def test_a_first_model_takes_the_most_frequent_categories(monkeypatch):
     kept = public.reader.encoder.get_feature_names_out()[:n][public.kept[:n]]
     least = min(counts.get(name.removeprefix("town__"), 0) for name in kept)
     assert public.kept.sum() == 12 and least >= counts.iloc[13]
-    own = public.of_public()
+    own = public.of_public
     assert own.X.shape == (N, 12) and not own.sparse and own.mask.all()
 
 
