@@ -148,7 +148,8 @@ def is_among(value: Any, known: Collection) -> bool:
 
 def choice(name: str, value: Any, choices: Collection) -> Any:
     """Return the value if it is one of the choices, or raise ValueError."""
-    if not is_among(plain(value), choices):
+    known = value in choices if isinstance(value, str) else is_among(value, choices)
+    if not known:
         listed = ", ".join(map(repr, choices))
         raise ValueError(f"{name}={shown(value)} is unknown; choose one of {listed}.")
     return value
