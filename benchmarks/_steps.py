@@ -57,7 +57,7 @@ def ours(query: LinearQuery, batch: int | None):
     batches = None
     if batch is not None:
         batches = PoissonBatches(streams.private("coins"), n, batch / n)
-    rule = HeavyBall(LEARNING_RATE, 0.9, STEPS)
+    rule = HeavyBall(LEARNING_RATE, 0.9, STEPS, stds=np.zeros(STEPS))
     noise_std = NOISE_MULTIPLIER * CLIP_NORM
     unit = query.unit(noise_std)
     state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
@@ -115,7 +115,8 @@ def same_products(query: LinearQuery, batch: int):
     weights = np.zeros((query.n_outputs, width), dtype=np.int16)
     sums = np.zeros(weights.shape, dtype=np.int64)
     places = short_tiles.places(query.shape[1], n_columns)
-    rule, labels = HeavyBall(LEARNING_RATE, 0.9, STEPS), query.target.astype(np.int16)
+    rule = HeavyBall(LEARNING_RATE, 0.9, STEPS, stds=np.zeros(STEPS))
+    labels = query.target.astype(np.int16)
     state = {"theta": np.zeros(query.shape), "velocity": np.zeros(query.shape)}
 
     def step() -> None:

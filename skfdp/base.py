@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import math
 import numbers
@@ -59,6 +58,7 @@ from skfdp.solvers.bounds import BoundsFirst, told_of_released
 from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan, WithoutPrivacy
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
+    own_parameters,
     parameters_of,
     shown_parameters,
     warn_of_weakness,
@@ -502,8 +502,9 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _fit(self, X, y, **of_rows: Any):
         # A failed fit leaves no attributes of an earlier one.
-        for name in [v for v in vars(self) if v.endswith("_") and v[0] != "_"]:
-            delattr(self, name)
+        for name in [*vars(self)]:
+            if name.endswith("_") and name[0] != "_":
+                delattr(self, name)
         return self._on_records(self._fit_records, X, y, **of_rows)
 
     def _on_records(
@@ -531,8 +532,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         Whatever can fail for public reasons comes before the charge, which is never
         refunded: the plan, the report, callbacks, and the compilation of the noise.
         """
-        private = math.isfinite(self.epsilon)
-        if private:
+        if math.isfinite(self.epsilon):
             warn_of_weakness(self.epsilon, self.random_state)
         else:
             records = records.without_nulls()
@@ -540,56 +540,17 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         method, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
-        report = PrivacyReport.from_events(
-            subject=fit_plan.subject,
-            events=fit_plan.events,
-            delta=fit_plan.delta,
-            target_epsilon=fit_plan.target_epsilon,
-            n_records=fit_plan.n_records,
-            feature_names=public.columns,
-            target_name=public.target_name,
-            released=self._released
-            + ("input_scaler_",) * public.declared.releases_bounds
-            + ("every intermediate step of the training",) * (plan.n_steps is not None),
-            assumptions=(
-                *fit_plan.assumptions,
-                *(ONE_STEP,) * self._may_be_a_step,
-                *(NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None),
-            ),
-            seeded=self._seeded,
-        )
+        report = self._report(public, fit_plan, plan.n_steps is not None, ledger)
         subtasks = {} if plan.n_steps is None else {"max_subtasks": plan.n_steps}
         with users_state():
             context = self._init_callback_context(**subtasks)
             context.call_on_fit_task_begin(estimator=self)
-        key = OPEN.get() if private and noise.current() is None else None
-        if key is not None:
-            key.open(records, public.declared.parameters, fit_plan)
-        streams = Streams(self.random_state, type(self), key)
-        kernels.expect(public.n_records * public.n_features * public.n_outputs)
-        mechanism = Mechanism(plan.events, streams, records.is_null, public.units)
-        if ledger is not None:
-            of_key = functools.partial(key.charge, ledger) if key else ledger.charge
-            charge = functools.partial(of_key, fit_plan.events)
-            charge = charge if private else ledger.charge_nonprivate
-            receipts = (charge(label=fit_plan.subject),)
-            report = dataclasses.replace(report, receipts=receipts)
+        mechanism, report = self._charged(records, fit_plan, report, ledger)
         on_step = None
         if getattr(self, "_skl_callbacks", None):
             on_step = self._on_step(context, public, report)
         found = method.run(records, prepared, plan, mechanism, on_step)
-        attributes = self._attributes(public, found)
-        for name in self._weights:
-            found = attributes[name]
-            parts = found if isinstance(found, list) else [found]
-            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
-                raise ValueError(
-                    "the fitted weights are not finite in the units of X: declare "
-                    "bounds of moderate size, or rescale the columns; the charge for "
-                    "this fit stays."
-                )
-        vars(self).update(attributes | public.reader.attributes)
-        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
+        self._publish(public, found, report)
         with users_state():
             context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
         return self
@@ -629,17 +590,22 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         return self._on_records(planned, X, y, planning=True, **of_rows)
 
     # -- methods that a subclass defines or extends ------------------------------------
-    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
+    def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
         """Return `row_norm` and `normalize` for the input scaler; see `Reader`."""
-        given = self._given()
         return given["row_norm"], given["normalize"]
 
     def _given(self) -> dict[str, Any]:
-        """Return the parameters by name, including those of the chosen algorithms."""
+        """Return the parameters by name, including those of the chosen algorithms.
+
+        "solver" is the object that the parameter selects.
+        """
         mine = parameters_of(type(self))
         values = operator.attrgetter(*mine)(self)
         given = _UNDECLARED | dict(zip(mine, values, strict=True))
-        for algorithm in (self._solver, given["loss"]):
+        solver = self._solver
+        if solver is not None:
+            given["solver"] = solver
+        for algorithm in (solver, given["loss"]):
             if isinstance(algorithm, Choice):
                 given |= algorithm.get_params(deep=False)
         return given
@@ -708,12 +674,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _method(self, public: PublicRecords, budget: Budget) -> Method:
         """Return the first method that can fit and honours all that was asked."""
-        # A user's subclass may have parameters of its own.
-        kinds = [
-            k for k in type(self).__mro__ if f"{k.__module__}.".startswith("skfdp.")
-        ]
         asked, refusal = {}, None
-        for name, parameter in parameters_of(kinds[0]).items():
+        for name, parameter in own_parameters(type(self)).items():
             value = getattr(self, name)
             parts = {name: (value, parameter.default, "")}
             if isinstance(value, Choice):
@@ -800,6 +762,77 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             assumptions=assumptions,
             expected_gap=plan.expected_gap,
         )
+
+    def _report(
+        self,
+        public: PublicRecords,
+        plan: FitPlan,
+        in_steps: bool,
+        ledger: PrivacyLedger | None,
+    ) -> PrivacyReport:
+        """Return the report of a planned fit, before it is charged."""
+        steps = ("every intermediate step of the training",) * in_steps
+        return PrivacyReport.from_events(
+            subject=plan.subject,
+            events=plan.events,
+            delta=plan.delta,
+            target_epsilon=plan.target_epsilon,
+            n_records=plan.n_records,
+            feature_names=public.columns,
+            target_name=public.target_name,
+            released=self._released
+            + ("input_scaler_",) * public.declared.releases_bounds
+            + steps,
+            assumptions=(
+                *plan.assumptions,
+                *(ONE_STEP,) * self._may_be_a_step,
+                *(NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None),
+            ),
+            seeded=self._seeded,
+        )
+
+    def _charged(
+        self,
+        records: Records,
+        plan: FitPlan,
+        report: PrivacyReport,
+        ledger: PrivacyLedger | None,
+    ) -> tuple[Mechanism, PrivacyReport]:
+        """Charge a plan; return the mechanism of its events, and the final report."""
+        private, public, key = math.isfinite(self.epsilon), records.public, None
+        if private and noise.current() is None:
+            key = OPEN.get()
+        if key is not None:
+            key.open(records, public.declared.parameters, plan)
+        streams = Streams(self.random_state, type(self), key)
+        kernels.expect(public.n_records * public.n_features * public.n_outputs)
+        mechanism = Mechanism(plan.events, streams, records.is_null, public.units)
+        if ledger is None:
+            return mechanism, report
+        if not private:
+            receipt = ledger.charge_nonprivate(label=plan.subject)
+        elif key is None:
+            receipt = ledger.charge(plan.events, label=plan.subject)
+        else:
+            receipt = key.charge(ledger, plan.events, label=plan.subject)
+        return mechanism, dataclasses.replace(report, receipts=(receipt,))
+
+    def _publish(
+        self, public: PublicRecords, found: Any, report: PrivacyReport
+    ) -> None:
+        """Set the fitted attributes, from the result of the method."""
+        attributes = self._attributes(public, found)
+        for name in self._weights:
+            weights = attributes[name]
+            parts = weights if isinstance(weights, list) else [weights]
+            if not np.isfinite(np.concatenate([*map(np.ravel, parts)])).all():
+                raise ValueError(
+                    "the fitted weights are not finite in the units of X: declare "
+                    "bounds of moderate size, or rescale the columns; the charge for "
+                    "this fit stays."
+                )
+        vars(self).update(attributes | public.reader.attributes)
+        self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
         """Return a function that calls the callbacks after a step of the training.

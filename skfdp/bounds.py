@@ -205,7 +205,7 @@ class PrivateBoundsRelease(PrivateEstimator):
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
         return _CHOSEN, STORED_TYPES, BINNED
 
-    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
+    def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
         return "auto", False
 
     def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:

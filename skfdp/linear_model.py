@@ -61,7 +61,7 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
-from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, Loop, is_far, n_threads
+from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, is_far, n_threads
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit, in_order
 from skfdp.solvers.public_model import check_public_model
 from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
@@ -164,8 +164,9 @@ class LinearModel(PrivateEstimator):
 
     @property
     def _omits_zeros(self) -> bool:
-        pads = self._given()["public_loss"] == "gaussian"
-        return self._centring().takes_sparse and not pads
+        given = self._given()
+        pads = given["public_loss"] == "gaussian"
+        return self._centring(given).takes_sparse and not pads
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -230,7 +231,7 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters(declared)
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.schema is not None and callable(self._given()["public_loss"]):
+        if self.schema is not None and callable(declared.parameters["public_loss"]):
             raise ValueError(f"public_loss needs {Needs.NO_SCHEMA}.")
         given = self.public_model, declared.public_target
         check_public_model(*given, regression=isinstance(self, RegressorMixin))
@@ -240,9 +241,8 @@ class LinearModel(PrivateEstimator):
         kinds = {"auto": NoisyGradientDescent, **self._solvers}
         return resolve("solver", self.solver, kinds)
 
-    def _centring(self) -> Centring:
+    def _centring(self, given: Mapping[str, Any]) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
-        given = self._given()
         norm = None if given["normalize"] else given["row_norm"]
         if not isinstance(chosen, Choice):
             return Centring(chosen, bool(self.fit_intercept), length=norm)
@@ -279,18 +279,14 @@ class LinearModel(PrivateEstimator):
             weights = np.append(coef[0], intercept)
             weights, noise = in_order(weights, noise, public.effects)
             coef, intercept = weights[None, :-1], weights[-1:]
-        one_shot = (
-            self.solver == "auto"
-            and math.isfinite(self.epsilon)
-            and public.mask.all()
-            and not isinstance(self._method(public, self._budget(public)), Descent)
-        )
+        one_shot = found.one_shot and public.mask.all() and self.solver == "auto"
+        solver = public.declared.parameters["solver"]
         attributes = {
             "coef_": coef,
             "intercept_": intercept,
             "n_iter_": found.n_iter,
             "input_scaler_": found.input_scaler or scaler,
-            "solver_": OneShot() if one_shot else clone(self._solver),
+            "solver_": OneShot() if one_shot else clone(solver),
         }
         if public.classes is not None:
             attributes["classes_"] = public.classes
@@ -656,38 +652,40 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         return None if C is None else min(1 / (C * total), STRONGEST)
 
     def _methods(self, public: PublicRecords) -> Iterator[Method]:
-        solver, automatic = self._solver, self.solver == "auto"
+        given, automatic = public.declared.parameters, self.solver == "auto"
+        solver, public_loss = given["solver"], given["public_loss"]
         size = public.n_effective, public.n_classes, public.n_features
         many = public.n_classes >= MANY_CLASSES
         if automatic and public.mask.all() and "one-shot" in self._solvers:
             if not (many and is_far(gdp_mu(self.epsilon, self.delta), *size)):
-                yield self._label_statistic(public, OneShot())
+                yield self._label_statistic(public, OneShot.max_iter)
         if isinstance(solver, OneShot):
-            yield self._label_statistic(public, solver)
+            yield self._label_statistic(public, solver.max_iter)
             return
-        public_loss = public.declared.parameters["public_loss"]
         descent = Descent(
-            loss=LOSSES[public.declared.parameters["loss"]],
-            loop=Loop.of(solver),
-            centring=self._centring(),
+            loss=LOSSES[given["loss"]],
+            loop=solver,
+            centring=self._centring(given),
             penalty=self._penalty(public.total_weight),
             padding=None if callable(public_loss) else public_loss,
             public_loss=public_loss if callable(public_loss) else None,
-            public_model=public.declared.parameters["public_model"],
+            public_model=given["public_model"],
             n_jobs=n_threads(self.n_jobs),
         )
         mixed = 0 < public.n_private < public.n_features and not public.has_target
         if mixed and not many and type(solver) is NoisyGradientDescent:
-            first = self._label_statistic(public.of_public, OneShot())
-            yield FirstModel(first, dataclasses.replace(descent, public_model=None))
+            first = self._label_statistic(public.of_public, OneShot.max_iter, False)
+            after = dataclasses.replace(descent, public_model=None, follows=True)
+            yield FirstModel(first, after)
         yield descent
 
     def _label_statistic(
-        self, public: PublicRecords, solver: OneShot
+        self, public: PublicRecords, max_iter: int, estimates: bool = True
     ) -> LabelStatistic | FirstModel:
-        constant, loss = bool(self.fit_intercept), LOSSES["log_loss"]
-        found = LabelStatistic(loss, self.C, solver.max_iter, constant)
-        return FirstModel(found, None) if public.is_narrowed else found
+        given = LOSSES["log_loss"], self.C, max_iter, bool(self.fit_intercept)
+        if public.is_narrowed:
+            return FirstModel(LabelStatistic(*given, estimates=False), None)
+        return LabelStatistic(*given, estimates)
 
     def _without_privacy(self, records: Records) -> LinearFit:
         public = records.public
@@ -982,12 +980,13 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         return TargetScales(bool(self.fit_intercept), self._given()["threshold"], alpha)
 
     def _methods(self, public: PublicRecords) -> Iterator[Method]:
+        given = public.declared.parameters
         yield Descent(
             loss=self._loss(),
-            loop=Loop.of(self._solver),
-            centring=self._centring(),
+            loop=given["solver"],
+            centring=self._centring(given),
             scales=self._scales(),
-            public_model=public.declared.parameters["public_model"],
+            public_model=given["public_model"],
             n_jobs=n_threads(self.n_jobs),
         )
 

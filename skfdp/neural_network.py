@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from skfdp.solvers import (
     resolve,
 )
 from skfdp.solvers.network import Network, NetworkDescent, NetworkFit, hidden_layers
-from skfdp.solvers.parameters import ASSUMPTIONS, Loop, n_threads
+from skfdp.solvers.parameters import ASSUMPTIONS, n_threads
 
 _EXACT_PRODUCTS = Assumption(
     "products_exact",
@@ -227,17 +227,17 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
             check_device(self._backend.device)
 
-    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
-        bound = self._solver.row_norm
+    def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
+        bound, normalize = super()._norm(given, mask)
         if bound == "auto":
-            bound = parameters.network_row_bound(n_features)
-        return bound, self._solver.normalize
+            bound = parameters.network_row_bound(len(mask))
+        return bound, normalize
 
     def _methods(self, public: PublicRecords) -> Iterator[NetworkDescent]:
-        solver, layers = self._solver, self.trained_layers
+        given, layers = public.declared.parameters, self.trained_layers
+        solver, public_loss = given["solver"], given["public_loss"]
         start, backend = self._pretraining, self._backend
-        public_loss = public.declared.parameters["public_loss"]
-        hidden, loop = hidden_layers(self.hidden_layer_sizes), Loop.of(solver)
+        hidden, loop = hidden_layers(self.hidden_layer_sizes), solver
         if loop.momentum == "auto":
             loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
         yield NetworkDescent(
@@ -281,7 +281,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             "n_iter_": found.n_iter,
             "n_layers_": len(network.coefs) + 1,
             "input_scaler_": found.input_scaler,
-            "solver_": clone(self._solver),
+            "solver_": clone(public.declared.parameters["solver"]),
         }
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -294,8 +295,8 @@ class PrivateCenteringTransformer(
         check_size("output_bound", self.output_bound)
         check_choice("normalize", self.normalize, (True, False, "auto"))
 
-    def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
-        bound, normalize = self.row_norm, self.normalize
+    def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
+        bound, normalize = given["row_norm"], given["normalize"]
         if bound == "auto":
             n_private = int((~mask).sum())
             # With public columns the bound is the norm of a typical row of dense

@@ -81,7 +81,10 @@ _OTHERWISE = {
 #: Step of the grid of a private target, divided by the width of its bounds.
 TARGET_STEP = 2.0**-24
 # Parameters with which the partitions of a table are read.
-_SENT = "epsilon", "class_weight", "loss", "neighboring_relation"
+_SENT = (
+    *("epsilon", "class_weight", "loss", "neighboring_relation"),
+    *("row_norm", "normalize"),
+)
 #: Names of columns with identifiers of people, in English and German.
 _IDENTIFIER = re.compile(
     r"""(?:^|[^a-z])(?:id|uuid|guid|mrn|ssn|nr|no|number|nummer)$   # patient_id
@@ -226,7 +229,7 @@ class Reader:
       means more smoothing of encoded columns; None: no smoothing;
     * `_omits_zeros`: whether encoded rows with many columns may be sparse.
 
-    ``_norm(n_features, mask)`` returns the parameters `row_norm` and `normalize`.
+    ``_norm(parameters, mask)`` returns the parameters `row_norm` and `normalize`.
     `read` makes a reader with all fields.
     """
 
@@ -537,7 +540,7 @@ class Reader:
             # Smooth terms are in [-1, 1], and blocks have norms up to 1.
             bounds = encoding.smoothing is None and (0.0, 1.0)
             longest = math.sqrt(max(1, len(encoding.encoder.blocks_)))
-        bound, normalize = like._norm(n_features, mask)
+        bound, normalize = like._norm(declared.parameters, mask)
         exact = not declared.is_private and like._target is not None
         if exact and not (linear and isinstance(bounds, str) and bounds == "private"):
             resolve_bounds(bounds, n_features, names)

@@ -184,9 +184,7 @@ class InputScaler:
         """
         if public.all():
             return self
-        return dataclasses.replace(
-            self.part(public), feature_bound=np.inf, normalize=False
-        )
+        return self.part(public, feature_bound=np.inf, normalize=False)
 
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return clipped rows in the units of X, to which `coef_` applies.
@@ -206,13 +204,14 @@ class InputScaler:
         # The offsets of CSR rows are 0.
         return rows + self.offset if self.offset.any() else rows
 
-    def part(self, columns: np.ndarray) -> InputScaler:
-        """Restrict the scaler to some columns, as if X had no others."""
-        own = dataclasses.replace(self, public=None)
-        if self.span is None:
-            return own
-        low, span = self.low[columns], self.span[columns]
-        return dataclasses.replace(own, low=low, span=span)
+    def part(self, columns: np.ndarray, **changes: Any) -> InputScaler:
+        """Restrict the scaler to some columns, as if X had no others.
+
+        `changes` are other fields that change.
+        """
+        if self.span is not None:
+            changes |= {"low": self.low[columns], "span": self.span[columns]}
+        return dataclasses.replace(self, public=None, **changes)
 
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Convert weights on rescaled rows to weights on ``self(X)`` and an offset.

@@ -49,6 +49,9 @@ class HeavyBall:
     #: Curvature D of a penalty ``sum of D theta**2 / 2``, in the units of the gradient,
     #: float64 of theta's shape; None means no penalty.
     curvature: np.ndarray | None = None
+    #: Standard deviation of the noise in one entry of each gradient, shape (n_iter,),
+    #: for up to `n_steps` steps.
+    stds: np.ndarray = dataclasses.field(kw_only=True)
 
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
@@ -74,13 +77,68 @@ class HeavyBall:
                 iterate *= self.radius / norm
         return iterate
 
-    def noise_left(self, stds: np.ndarray, average: str = "last") -> np.ndarray:
+    def rates(self, rate: np.ndarray | None = None) -> np.ndarray:
+        """Return the step sizes of the steps with noise `stds`.
+
+        The shape is (n_iter, n_weights), or (n_iter,) if all weights have the same step
+        size. `rate` is the first step size of each weight; None: `learning_rate`.
+        """
+        first = self.learning_rate if rate is None else rate
+        decay = 1 - self.decay * np.arange(len(self.stds)) / self.n_steps
+        return np.ravel(first) * decay[:, None] if np.ndim(first) else first * decay
+
+    def outcome(self, curvature: float = 0.0) -> tuple[float, float]:
+        """Return the last iterate on ``curvature (theta - 1)**2 / 2``, and its noise.
+
+        The first number is the result of noiseless steps from 0. The second number is
+        the standard deviation of the noise in the result of noisy steps. Both numbers
+        are infinite or NaN if the steps diverge.
+        """
+        end, variance = self.moments(curvature)
+        # NumPy's numbers overflow to infinity; Python's numbers would raise an error.
+        noise = math.sqrt(variance) if variance < math.inf else math.inf
+        return np.float64(end), np.float64(noise)
+
+    def moments(
+        self,
+        curvature: float = 0.0,
+        penalty: np.ndarray | float = 0.0,
+        published: np.ndarray | None = None,
+        rate: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the result of noiseless steps, and the variance that noise adds to it.
+
+        The steps start at 0. The loss is quadratic, with this curvature and optimum 1.
+        `penalty` is the curvature of a penalty, whose gradient is evaluated at the end
+        of a step. `published` is the weight of each iterate in the published average;
+        None means only the last. `rate` is as for `rates`.
+        """
+        n_steps, rates = len(self.stds), self.rates(rate)
+        if published is None:
+            published = np.arange(n_steps) == n_steps - 1
+        # Python's numbers are faster than arrays without axes.
+        shape = rates.shape[1:]
+        weight = velocity = variance = np.zeros(shape) if shape else 0.0
+        rates = rates if shape else rates.tolist()
+        steps = zip(rates, self.stds.tolist(), published.tolist(), strict=True)
+        with np.errstate(all="ignore"):  # steps may diverge
+            # From the last step to the first: the effect of each gradient on the
+            # published average.
+            for rate, std, share in reversed([*steps]):
+                weight = weight + share + penalty * velocity
+                weight = weight / (1 + rate * penalty)
+                effect = velocity - rate * weight
+                variance = variance + effect * std * (effect * std)
+                weight = weight + curvature * effect
+                velocity = self.momentum * effect
+        return np.asarray(1 - weight)[()], np.asarray(variance)[()]
+
+    def noise_left(self, average: str = "last") -> np.ndarray:
         """Return the standard deviation of the noise in each published weight.
 
         The curvature of the penalty is included. The curvature of the loss and the
-        projection onto the radius are not. `stds` holds the standard deviation of the
-        noise in one entry of each step's gradient. The result has the shape of theta,
-        or the shape () if all weights have the same noise.
+        projection onto the radius are not. The result has the shape of theta, or the
+        shape () if all weights have the same noise.
 
         Notes
         -----
@@ -114,23 +172,12 @@ class HeavyBall:
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # Columns of equal scale have equal pairs, so there are few distinct pairs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
-        walk = self.walk(stds, rate)
-        published = self.published(len(stds), average)
-        _, variance = walk.moments(penalty=penalty, published=published)
+        _, variance = self.moments(0.0, penalty, self.published(average), rate)
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
 
-    def walk(self, stds: np.ndarray, rate: np.ndarray | None = None) -> Walk:
-        """Return the step sizes and the noise of these steps.
-
-        The step sizes have the shape (n_iter, n_weights), or (n_iter, 1) if they are
-        equal for all weights.
-        """
-        rate = np.ravel(self.learning_rate) if rate is None else rate
-        decay = 1 - self.decay * np.arange(len(stds)) / self.n_steps
-        return Walk(rate * decay[:, None], self.momentum, stds)
-
-    def published(self, n_iter: int, average: str) -> np.ndarray:
+    def published(self, average: str) -> np.ndarray:
         """Return the weight of each iterate in the published average."""
+        n_iter = len(self.stds)
         first = min(first_published(average, self.n_steps), n_iter - 1)
         chosen = np.arange(n_iter) >= first
         return chosen / chosen.sum()
@@ -142,60 +189,6 @@ def first_published(average: str, n_steps: int) -> int:
     "last" averages only the last iterate, "tail" the second half, "uniform" all.
     """
     return {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[average]
-
-
-@dataclasses.dataclass(frozen=True)
-class Walk:
-    """Step sizes and gradient noise of a descent with momentum."""
-
-    rates: np.ndarray  # (n_steps,) or (n_steps, n_weights)
-    momentum: float
-    stds: np.ndarray  # of the noise in one entry of each gradient, (n_steps,)
-
-    def outcome(self, curvature: float = 0.0) -> tuple[float, float]:
-        """Return the last iterate on ``curvature (theta - 1)**2 / 2``, and its noise.
-
-        The first number is the result of noiseless steps from 0. The second number is
-        the standard deviation of the noise in the result of noisy steps. Both numbers
-        are infinite or NaN if the steps diverge.
-        """
-        end, variance = self.moments(curvature)
-        # NumPy's numbers overflow to infinity; Python's numbers would raise an error.
-        noise = math.sqrt(variance) if variance < math.inf else math.inf
-        return np.float64(end), np.float64(noise)
-
-    def moments(
-        self,
-        curvature: float = 0.0,
-        penalty: np.ndarray | float = 0.0,
-        published: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of noiseless steps, and the variance that noise adds to it.
-
-        The steps start at 0. The loss is quadratic, with this curvature and optimum 1.
-        `penalty` is the curvature of a penalty, whose gradient is evaluated at the end
-        of a step. `published` is the weight of each iterate in the published average;
-        None means only the last.
-        """
-        n_steps = len(self.stds)
-        if published is None:
-            published = np.arange(n_steps) == n_steps - 1
-        # Python's numbers are faster than arrays without axes.
-        shape = np.shape(self.rates)[1:]
-        weight = velocity = variance = np.zeros(shape) if shape else 0.0
-        rates = self.rates if shape else self.rates.tolist()
-        steps = zip(rates, self.stds.tolist(), published.tolist(), strict=True)
-        with np.errstate(all="ignore"):  # steps may diverge
-            # From the last step to the first: the effect of each gradient on the
-            # published average.
-            for rate, std, share in reversed([*steps]):
-                weight = weight + share + penalty * velocity
-                weight = weight / (1 + rate * penalty)
-                effect = velocity - rate * weight
-                variance = variance + effect * std * (effect * std)
-                weight = weight + curvature * effect
-                velocity = self.momentum * effect
-        return np.asarray(1 - weight)[()], np.asarray(variance)[()]
 
 
 def warn_of_noise_left(std: float) -> None:

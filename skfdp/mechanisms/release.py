@@ -236,6 +236,7 @@ class Mechanism:
     ):
         self._is_null, self._units = is_null, units
         self._events: dict[str, Event] = {}
+        samples = False
         for event in events:
             if event.label in self._events:
                 raise PrivacyBudgetError(
@@ -243,15 +244,16 @@ class Mechanism:
                     "label."
                 )
             self._events[event.label] = event
-        samples = any(one.sampling_rate < 1 for one in self._events.values())
+            samples |= event.sampling_rate < 1
         compile_sampler(samples, kernels.compiles)
         self.streams = streams
         # Numbers of releases by full label, shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
         self._batches: dict[tuple[str, int], Any] = {}
-        # Queries by label and stream. Mechanisms of `within` have their own labels.
-        self._asked: dict[tuple[str, str], _Asked] = {}
+        # Queries by label, and then by stream. Mechanisms of `within` have their own
+        # labels.
+        self._asked: dict[str, dict[str, _Asked]] = {}
 
     def event(self, label: str) -> Event:
         """Return the charged event of a label, or raise PrivacyBudgetError."""
@@ -307,9 +309,10 @@ class Mechanism:
             If this release was not charged; nothing is released, read or counted.
         """
         stream = label if stream is None else stream
-        asked = self._asked.get((label, stream))
+        asked = self._asked.get(label, {}).get(stream)
         if asked is None or asked.given is not query:
-            asked = self._asked[label, stream] = self._checked(label, query, stream)
+            asked = self._checked(label, query, stream)
+            self._asked.setdefault(label, {})[stream] = asked
         event, count = asked.event, self._released[asked.event.label]
         if count >= event.n_steps:
             raise PrivacyBudgetError(
@@ -318,7 +321,7 @@ class Mechanism:
             )
         self._released[event.label] = count + 1
         if count + 1 == event.n_steps:  # frees the rows of the queries
-            self._asked = {k: v for k, v in self._asked.items() if k[0] != label}
+            del self._asked[label]
         return self._released_now(asked, theta, count)
 
     def _checked(self, label: str, query: Query, stream: str) -> _Asked:

@@ -20,18 +20,17 @@ most the norm of one vector. ``sensitivity`` is at least the norm of any vector,
 every relation.
 
 Plans are made without rows. ``planned(...)`` returns a query over no records that has
-the same bounds as the query of the fit.
+the same bounds as the query of the fit. `TemperatureSum`, which extends the query of a
+descent, has the function `bound` instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from skfdp.data.grid import SAFE_STD, GridRows
-from skfdp.data.units import Units
+from skfdp.data.grid import GridRows
 from skfdp.privacy.events import Relation
 
 
@@ -57,24 +56,3 @@ class Query(Protocol):
 def no_rows() -> GridRows:
     """Return an empty table of rows, for the queries of plans."""
     return GridRows(np.empty((0, 0), np.int16), np.empty(0))
-
-
-def derived(query: Any, make: Callable[[Any], Query]) -> Query:
-    """Return ``make(query)``; for remote rows (Dask) the workers call `make`.
-
-    `make` must be picklable.
-    """
-    remote = getattr(query, "derived", None)
-    return make(query) if remote is None else remote(make)
-
-
-def fits_grid(query: Query, noise_std: float, units: Units | None) -> bool:
-    """Whether the noise of a sum is at most `SAFE_STD` grid units.
-
-    The `query` and `noise_std` were planned for records. The weights and persons of
-    `units` change the noise and the grid; None: each row is a record of weight 1.
-    """
-    step = 1.0
-    if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
-        noise_std, step = units.reach * noise_std, units.step
-    return bool(noise_std <= SAFE_STD * query.unit(noise_std / step) * step)

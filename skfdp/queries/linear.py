@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import importlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +28,7 @@ from skfdp.kernels.losses.loss import Loss, loss_named
 from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
+from skfdp.queries import Query
 from skfdp.queries.weighted import DensePersons, SparsePersons, person_blocks
 
 if TYPE_CHECKING:
@@ -206,6 +207,13 @@ class LinearQuery:
                 "a new query for other units."
             )
         return dataclasses.replace(self, units=units)
+
+    def derived(self, make: Callable[[LinearQuery], Query]) -> Query:
+        """Return ``make(self)``; for remote rows (Dask) the workers call `make`.
+
+        `make` must be picklable.
+        """
+        return make(self)
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum; see the guarantees."""

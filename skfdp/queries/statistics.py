@@ -21,7 +21,7 @@ from skfdp.data.grid import (
     sum_unit,
 )
 from skfdp.data.input_scaler import InputScaler
-from skfdp.data.units import FULL_WEIGHT
+from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.events import Relation
 from skfdp.queries import no_rows
@@ -31,6 +31,8 @@ from skfdp.queries.linear import LinearQuery
 _MANY = 2**16
 #: Rows have norm at most 1 up to rounding; this factor covers the rounding.
 SHRINK = 1 - 1e-9
+# Replaces numbers that are not finite, and clips rows to norm 1.
+_TO_NORM_1 = InputScaler()
 
 
 class _Sum:
@@ -120,7 +122,7 @@ class RowSum(_Sum):
         )
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        entries = InputScaler().mapped(self.X[index]) * (SHRINK / unit)
+        entries = _TO_NORM_1.mapped(self.X[index]) * (SHRINK / unit)
         np.trunc(entries, out=entries)
         if self.nonnegative:
             np.maximum(entries, 0.0, out=entries)
@@ -272,13 +274,16 @@ class LabelSum(_Sum):
     _no_rows = no_rows(), np.empty(0, np.int64)
 
     def __post_init__(self):
-        table, binary = self.rows.values, self.n_outputs == 1
+        table, n_parts = self.rows.values, 1
         clip_norm, moved = self.row_bound, self.row_bound * math.sqrt(2)
-        if binary:
-            clip_norm, moved = self.row_bound / 2, None
+        if self.n_outputs == 1:
+            clip_norm, moved, n_parts = self.row_bound / 2, None, 2
         elif self.centred:
             clip_norm *= math.sqrt(1 - 1 / self.n_outputs)
+            n_parts = self.n_outputs
         vars(self).update(
+            # The number K of classes for centred labels, otherwise 1.
+            _n_parts=n_parts,
             table=table,
             n_rows=len(table),
             shape=(self.n_outputs, table.shape[1]),
@@ -295,12 +300,16 @@ class LabelSum(_Sum):
         """
         return GRID / self._n_parts
 
-    @property
-    def _n_parts(self) -> int:
-        """The number K of classes for centred labels, otherwise 1."""
-        if self.n_outputs == 1:
-            return 2
-        return self.n_outputs if self.centred else 1
+    def fits_grid(self, noise_std: float, units: Units | None) -> bool:
+        """Whether the noise of the sum is at most `SAFE_STD` grid units.
+
+        The query and `noise_std` were planned for records. The weights and persons of
+        `units` change the noise and the grid; None: each row is a record of weight 1.
+        """
+        step = 1.0
+        if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
+            noise_std, step = units.reach * noise_std, units.step
+        return bool(noise_std <= SAFE_STD * self.unit(noise_std / step) * step)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         target = self.target[index]
@@ -555,21 +564,18 @@ class TemperatureSum(_Sum):
 
     def __post_init__(self):
         n_points = len(self.points)
-        bound = self.query.loss.max_residual(self.n_classes)
         vars(self).update(
             n_rows=self.query.n_rows,
             shape=(n_points,),
-            clip_norm=math.sqrt(n_points) * bound,
+            clip_norm=self.bound(self.query.loss, self.n_classes, n_points),
             most_records=self.query.capacity,
             finest=2.0**-26,
         )
 
-    @classmethod
-    def planned(cls, loss: Loss, n_classes: int, n_points: int) -> TemperatureSum:
-        """Return a query without rows, with the bounds of the query of the fit."""
-        query = LinearQuery(no_rows(), np.empty(0, np.int64), loss, 1, 1.0, 0)
-        none = np.empty((0, 0))
-        return cls(query, n_classes, none, none, (0.0,) * n_points, 1.0)
+    @staticmethod
+    def bound(loss: Loss, n_classes: int, n_points: int) -> float:
+        """Return the L2 bound of a contribution; see the guarantees."""
+        return math.sqrt(n_points) * loss.max_residual(n_classes)
 
     def exact_sum(
         self, theta: None, batch: np.ndarray | None, unit: float
@@ -577,18 +583,18 @@ class TemperatureSum(_Sum):
         """Return the int64 sum over the batch; None means every record."""
         total = np.zeros(self.shape, dtype=np.int64)
         size = self.n_rows if batch is None else len(batch)
-        weights = [_integers(weights) for weights in (self.start, self.step)]
         query, rows = self.query, self.query.rows
+        start_integers, own = _integers(self.start)
+        step_integers, other = _integers(self.step)
+        start_unit, step_unit = own * rows.unit, other * rows.unit
         bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
         with np.errstate(all="ignore"):  # a warning would reveal private margins
             for first, last in rows.stretches(batch, 0, size):
                 for block in blocks(last - first, rows.n_entries):
                     index = np.arange(first + block.start, first + block.stop)
                     index = index if batch is None else batch[index]
-                    start, step = [
-                        rows.products(index, integers) * (own * rows.unit)
-                        for integers, own in weights
-                    ]
+                    start = rows.products(index, start_integers) * start_unit
+                    step = rows.products(index, step_integers) * step_unit
                     if query.offset is not None:
                         start += query.offset[index]
                     norm = np.sqrt(_inner(step, step))

@@ -123,6 +123,10 @@ class NoisyGradientDescent(Choice):
     row_norm: float | str = "auto"
     normalize: bool = False
 
+    # Parameters of other loops, at the values that mean a loop without them.
+    batch_size = public_batch_size = None
+    padding_scale = gradient_scale = 1.0
+
     _checks = {
         "clip_norm": partial(check_size, also=_AUTO),
         "max_iter": partial(check_number, integral=True, also=_AUTO),

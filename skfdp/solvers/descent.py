@@ -24,7 +24,6 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.assumptions import LABEL, ORTHANT, SIGNED_OR_CENTRED
 from skfdp.privacy.events import Relation
-from skfdp.queries import fits_grid
 from skfdp.queries.linear import (
     LinearQuery,
     gradient_sensitivity,
@@ -32,10 +31,9 @@ from skfdp.queries.linear import (
     label_bound,
 )
 from skfdp.queries.statistics import LabelSum
-from skfdp.solvers import parameters, postprocessing, public_model
+from skfdp.solvers import NoisyGradientDescent, parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments
 from skfdp.solvers.method import Budget, Needs, Plan, of_weights
-from skfdp.solvers.parameters import Loop
 from skfdp.solvers.postprocessing import (
     ESTIMATED,
     CoefficientNoise,
@@ -200,19 +198,6 @@ USUAL_MEAN = 0.5
 MOST_UNDECLARED = 0.05
 
 
-def count_event(public: PublicRecords, budget: Budget) -> Event | None:
-    """Return the event of the class counts, or None if their noise exceeds the grid."""
-    query = LabelSum.planned(public.n_classes, 1.0)
-    sensitivity = query.sensitivity(budget.relation)
-    enough = public.n_outputs / (FREQUENCY_ERROR * budget.mu * public.n_effective) ** 2
-    noise_std = sensitivity / (math.sqrt(np.clip(enough, *COUNT_SHARES)) * budget.mu)
-    if not fits_grid(query, noise_std, public.units):
-        return None
-    return budget.event(
-        CLASS_COUNTS, noise_std, clip_norm=query.clip_norm, sensitivity=sensitivity
-    )
-
-
 def _counts(records: Records) -> LabelSum:
     """Return the query for the class counts; a recipe of `Records.query`."""
     ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
@@ -309,15 +294,14 @@ _MOST_STEP = 1e50
 
 def answer_of(
     rule: HeavyBall,
-    stds: np.ndarray,
     average: str,
     steps: list[tuple[np.ndarray, np.ndarray]] | None,
     public: PublicRecords,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the result of `path_noise`, or None if the steps cannot be used.
 
-    `rule`, `stds` and `average` are as for `HeavyBall.noise_left`. `steps` are the
-    `path` of `path_noise`; None: the steps were not recorded.
+    `rule` and `average` are as for `HeavyBall.noise_left`. `steps` are the `path` of
+    `path_noise`; None: the steps were not recorded.
     """
     if steps is None or np.abs(steps).max() > _MOST_STEP:
         return None
@@ -339,12 +323,11 @@ def answer_of(
         own = np.where(public.levels < 0, own, public.levels)
     kinds = np.full((n_outputs, n_columns), -3)
     kinds[:, : own.size] = own
-    return path_noise(steps, rule, stds, average, axes, kinds.ravel())
+    return path_noise(steps, rule, average, axes, kinds.ravel())
 
 
 def noise_of(
     rule: HeavyBall,
-    stds: np.ndarray,
     average: str,
     answer: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
     path: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -360,9 +343,9 @@ def noise_of(
     The noise of the intercept includes the errors of the released mean and of the log
     odds at which the descent starts, as if the steps did not reduce these errors.
 
-    `rule`, `stds` and `average` are as for `HeavyBall.noise_left`. `answer` is the
-    result of `path_noise`; None: return an upper bound. `path` are the weights at the
-    start, after the last step, and as published. `counts` is the event of the class
+    `rule` and `average` are as for `HeavyBall.noise_left`. `answer` is the result of
+    `path_noise`; None: return an upper bound. `path` are the weights at the start,
+    after the last step, and as published. `counts` is the event of the class
     counts, if their log odds are the starting intercept. `along` and `measured` are the
     error of the weights and the measured share that `postprocessing.scaled` returns.
     `follows` is whether the steps start at the margins of a released model.
@@ -383,7 +366,7 @@ def noise_of(
     if answer is None:
         # The factor is computed from the noisy step. A factor below 1 therefore does
         # not always reduce the noise, and counts as 1.
-        left = rule.noise_left(stds, average) * np.maximum(factor, 1.0)
+        left = rule.noise_left(average) * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
     covariance, remaining, curvature = answer
     n_outputs, n_columns = theta.shape
@@ -445,16 +428,18 @@ class Descent:
     that replace private columns in a public loss, "zero" or "gaussian". `public_loss`
     is a user's public loss, which returns gradients in coef and intercept.
     `public_model` is the model to start from, as in `FeatureDPLogisticRegression`.
+    `follows` is whether the descent starts at the margins of a released model instead.
     """
 
     loss: Loss
-    loop: Loop
+    loop: NoisyGradientDescent
     centring: Centring
     penalty: float | None = None
     scales: TargetScales | None = None
     padding: str | None = None
     public_loss: Callable | None = None
     public_model: Any = None
+    follows: bool = False
     n_jobs: int = 1
 
     # -- public preparation ----------------------------------------------------------
@@ -475,13 +460,13 @@ class Descent:
             usual = self.loss.name == "log_loss" and self.centring.fit_intercept
             return (BALANCED_NEEDS,) * (not usual or not (public.has_target or counted))
 
-        rate, _ = self.loop.schedule(public.n_records, 1)
+        rate, _ = parameters.batches_of(self.loop, public.n_records, 1)
         partly = Needs.PUBLIC_COLUMNS, Needs.PRIVATE_COLUMNS
         free = (
             "loss fit_intercept class_weight threshold power C alpha public_model=None"
         )
         honours = {
-            **self.loop.honours(rate, self.padding),
+            **parameters.honoured_by_loop(self.loop, rate, self.padding),
             **self.centring.honours(),
             **dict.fromkeys(free.split(), ()),
             "class_weight='balanced'": balanced,
@@ -498,9 +483,10 @@ class Descent:
         """Compute the moments of public columns, a public model, and public rows."""
         if self.public_loss is not None:
             public_model.try_users_loss(self.public_loss, public)
-        found: dict[str, Any] = {"moments": self.centring.prepare(public)}
+        moments = self.centring.prepare(public)
+        found: dict[str, Any] = {"moments": moments, "has_model": self.follows}
         if self.scales is None and public.mask.all():  # label-DP: public rows
-            coordinates = self.centring.public_coordinates(public, found["moments"])
+            coordinates = self.centring.public_coordinates(public, moments)
             found["coordinates"] = coordinates
             if budget.relation.replaces:
                 found["rows"] = coordinates.grid(public.mapped)
@@ -565,14 +551,14 @@ class Descent:
         s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
         others = self._other_events(public, prepared.has_model, budget, mu, learns)
         enough = parameters.n_steps(mu * n, public.n_features)
-        rate, n_steps = self.loop.schedule(n, enough)
+        rate, n_steps = parameters.batches_of(self.loop, n, enough)
         clip = self.loop.clip_norm
         if clip == "auto":
             clip = parameters.clip_norm(s2n, regression=self.scales is not None)
         # A person's rows are clipped together. So a person has the sensitivity of one
-        # record, and the factor `reach` is 1.
+        # record.
         calibrate = functools.partial(
-            dataclasses.replace(budget, reach=1.0).calibrate,
+            budget.calibrate,
             "descent",
             n_steps=n_steps,
             sampling_rate=rate,
@@ -585,11 +571,13 @@ class Descent:
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
         # Warn of noise in the weights, unless a penalty or a weight norm limits it.
-        if not self._is_penalised and self.loop.max_weight_norm is None:
+        penalty = self.penalty if self.scales is None else self.scales.alpha
+        if penalty is None and self.loop.max_weight_norm is None:
             # Steps above the automatic size enlarge the weights, but not their error,
             # because the loss saturates.
-            walk = self.loop.walk(last, n, min(learning_rate, automatic))
-            warn_of_noise_left(walk.outcome()[1])
+            least = min(learning_rate, automatic)
+            rule = parameters.rule_of(self.loop, last, n, least)
+            warn_of_noise_left(rule.outcome()[1])
         bound = None
         if prepared.rows is not None:  # public rows: use the smaller sensitivity
             of_labels = label_bound(public, self.loss, prepared.rows, last)
@@ -609,7 +597,12 @@ class Descent:
             counts_labels=budget.relation.counts_are_public
             and CLASS_COUNTS in map(operator.attrgetter("label"), others),
             learning_rate=learning_rate,
-            norms=self._norms(public, prepared, s2n),
+            norms=parameters.block_norms(
+                prepared.has_model,
+                s2n if self.scales is None else 0.0,
+                (public.n_features - public.n_private, public.n_private),
+                public.n_classes,
+            ),
             orthant=orthant,
             label_bound=bound,
         )
@@ -632,16 +625,22 @@ class Descent:
         return tuple(filter(None, (*target, counts, *centring, scale, rate)))
 
     def _counts(self, public: PublicRecords, budget: Budget) -> Event | None:
-        """Return the event of the counts at which a descent without a model starts."""
+        """Return the event of the counts at which a descent without a model starts.
+
+        None: the start does not depend on them, or their noise exceeds the grid.
+        """
         if public.has_target or self.scales is not None or self.centring.bias is None:
             return None
-        measured = postprocessing.is_measured(self, public, False)
-        return count_event(public, budget) if measured else None
-
-    @property
-    def _is_penalised(self) -> bool:
-        penalty = self.penalty if self.scales is None else self.scales.alpha
-        return penalty is not None
+        if not postprocessing.is_measured(self, public, False):
+            return None
+        n, query = public.n_effective, LabelSum.planned(public.n_classes, 1.0)
+        enough = public.n_outputs / (FREQUENCY_ERROR * budget.mu * n) ** 2
+        clip, moved = query.clip_norm, query.sensitivity(budget.relation)
+        noise_std = moved / (math.sqrt(np.clip(enough, *COUNT_SHARES)) * budget.mu)
+        if not query.fits_grid(noise_std, public.units):
+            return None
+        given = {"clip_norm": clip, "sensitivity": moved}
+        return budget.event(CLASS_COUNTS, noise_std, **given)
 
     def _learning_rate(self, public, mu, event: Event, has_model) -> float:
         rate_of = functools.partial(
@@ -649,7 +648,7 @@ class Descent:
             n=public.n_records,
             n_steps=event.n_steps,
             clip_norm=event.clip_norm,
-            momentum=self.loop.momentum_of(event.n_steps),
+            momentum=parameters.momentum_of(self.loop, event.n_steps),
             curvature=self.loss.curvature,
             regression=self.scales is not None,
         )
@@ -690,10 +689,9 @@ class Descent:
         if counts is not None:
             start[:, -1] = odds / coordinates.bias
 
-        def found(theta: np.ndarray, n_iter: int) -> LinearFit:
-            coef, intercept = coordinates.fold(theta)
-            fit = LinearFit(coef, intercept, n_iter, prepared.public_model, target_map)
-            return dataclasses.replace(fit, log_odds=odds)
+        def found(theta: np.ndarray, n_iter: int, noise: Any = None) -> LinearFit:
+            known = n_iter, prepared.public_model, target_map, noise
+            return LinearFit(*coordinates.fold(theta), *known, log_odds=odds)
 
         rule = self._rule(public, plan, query, coordinates, target_map)
         known = query, coordinates, mechanism
@@ -711,44 +709,52 @@ class Descent:
             start=start,
             path=steps,
         )
-        made = start, theta, rule, query, coordinates, n_iter, steps, target_map
-        theta, noise = self._taken(made, records, prepared, plan, mechanism)
-        return dataclasses.replace(found(theta, n_iter), noise=noise)
+        ended, taken, average = theta, rule, self.loop.iterate
+        if n_iter < n_steps:  # a callback stopped the descent
+            taken = dataclasses.replace(rule, stds=rule.stds[:n_iter])
+        answer = answer_of(taken, average, steps, public)
+        along, measured = np.zeros_like(theta), 0.0
+        known = (public, query, coordinates, rule), prepared, plan, mechanism
+        if self.scales is not None:
+            theta = self._rescaled(ended, records, target_map, *known)
+        elif plan.event(postprocessing.TEMPERATURE) is not None:
+            theta, along, measured = self._scaled(start, ended, answer, *known)
+        follows = prepared.has_model and prepared.public_model is None
+        more = coordinates, public, counts, along, measured, follows
+        noise = noise_of(taken, average, answer, (start, ended, theta), *more)
+        return found(theta, n_iter, noise)
 
-    def _taken(self, made, records, prepared, plan, mechanism):
-        """Shrink and scale the step of the descent; return the weights and their noise.
+    def _scaled(self, start, ended, answer, known, prepared, plan, mechanism):
+        """Return what `postprocessing.scaled` returns, for the step of a classifier."""
+        public, query, coordinates, rule = known
+        bias, private = self.centring.bias, ~public.mask
+        # The squared norm of the mean of rows that was not subtracted.
+        errors = np.where(private, coordinates.mean_error * coordinates.scale, 0.0)
+        mean_left, usual = float(errors @ errors), plan.norms[1] ** 2
+        if private.any() and not coordinates.mean[private].any():
+            mean_left = USUAL_MEAN * usual
+        blocks = postprocessing.logit_blocks(
+            public, plan.norms, prepared.has_model, bias
+        )
+        return postprocessing.scaled(
+            ended,
+            start,
+            query,
+            prepared.offset,
+            public,
+            blocks,
+            rule,
+            bias,
+            plan.event(postprocessing.TEMPERATURE),
+            mechanism,
+            answer and (1 - np.diag(answer[1])).reshape(ended.shape),
+            min(mean_left, usual),
+        )
 
-        The step is the result of the descent minus its start; see `postprocessing`.
-        """
-        start, ended, rule, query, coordinates, n_iter, steps, target_map = made
-        theta, public = ended, records.public
-        event, along = plan.event(postprocessing.TEMPERATURE), np.zeros_like(theta)
-        has_model, offset, measured = prepared.has_model, prepared.offset, 0.0
-        blocks = postprocessing.target_blocks(public.mask, has_model)
-        walk = self.loop.walk(plan.events[-1], public.n_records, plan.learning_rate)
-        stds = walk.stds[:n_iter]
-        answer = answer_of(rule, stds, self.loop.iterate, steps, public)
-        if event is not None and self.scales is None:
-            bias, private = self.centring.bias, ~public.mask
-            # The squared norm of the mean of rows that was not subtracted.
-            errors = np.where(private, coordinates.mean_error * coordinates.scale, 0.0)
-            mean_left, usual = float(errors @ errors), plan.norms[1] ** 2
-            if private.any() and not coordinates.mean[private].any():
-                mean_left = USUAL_MEAN * usual
-            theta, along, measured = postprocessing.scaled(
-                theta,
-                start,
-                query,
-                offset,
-                public,
-                postprocessing.logit_blocks(public, plan.norms, has_model, bias),
-                walk,
-                bias,
-                event,
-                mechanism,
-                answer and (1 - np.diag(answer[1])).reshape(theta.shape),
-                min(mean_left, usual),
-            )
+    def _rescaled(self, theta, records, target_map, known, prepared, plan, mechanism):
+        """Return the weights of a regression, shrunk and with released factors."""
+        public, query, coordinates, rule = known
+        blocks = postprocessing.target_blocks(public.mask, prepared.has_model)
 
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
             if not self._is_shrunk:
@@ -762,35 +768,18 @@ class Descent:
                 used = [*blocks, postprocessing.Spread(places, square, doubt)]
             # With a log link, a weight that is too large costs more than a small one.
             own = {"curvature": curvature, "learns": not target_map.log}
-            return postprocessing.shrunk(theta, used, walk, clip, **own)
+            return postprocessing.shrunk(theta, used, rule, clip, **own)
 
-        if self.scales is not None:
-            rate = plan.event("mean rate")
-            if rate is None:
-                theta = shrink(theta)
-            else:
-                theta = self.scales.calibrated(
-                    theta, records, coordinates, offset, shrink, rate, mechanism
-                )
-            if event is not None:
-                theta = postprocessing.rescaled(
-                    theta, query, blocks, walk, public.n_records, event, mechanism
-                )
-        counts, path = plan.event(CLASS_COUNTS), (start, ended, theta)
-        follows = has_model and prepared.public_model is None
-        known = path, coordinates, public, counts, along, measured, follows
-        return theta, noise_of(rule, stds, self.loop.iterate, answer, *known)
-
-    def _norms(
-        self, public: PublicRecords, prepared: DescentStart, s2n: float
-    ) -> tuple[float, float]:
-        """Return the typical norms of the public and of the private part of a row."""
-        has_model, n_private = prepared.has_model, public.n_private
-        if not 0 < n_private < public.n_features:
-            return parameters.block_norms(has_model)
-        columns = public.n_features - n_private, n_private
-        s2n = s2n if self.scales is None else 0.0
-        return parameters.block_norms(has_model, s2n, columns, public.n_classes)
+        rate, event = plan.event("mean rate"), plan.event(postprocessing.TEMPERATURE)
+        if rate is None:
+            theta = shrink(theta)
+        else:
+            given = theta, records, coordinates, prepared.offset, shrink
+            theta = self.scales.calibrated(*given, rate, mechanism)
+        if event is None:
+            return theta
+        given = theta, query, blocks, rule, public.n_records
+        return postprocessing.rescaled(*given, event, mechanism)
 
     def _coordinates(self, records, prepared, plan, mechanism, target_map):
         if prepared.coordinates is not None:
@@ -830,23 +819,22 @@ class Descent:
         return records.query(recipe, offset=prepared.offset, rows=prepared.rows)
 
     def _rule(self, public, plan, query, coordinates, target_map) -> HeavyBall:
-        loop, rate, n_steps = self.loop, plan.learning_rate, plan.events[-1].n_steps
-        momentum = loop.momentum_of(n_steps)
-        strength, curvature = self.penalty, None
+        loop, rate, strength = self.loop, plan.learning_rate, self.penalty
+        rule = parameters.rule_of(loop, plan.events[-1], public.n_records, rate)
         if self.scales is not None:
             strength = self.scales.penalty(self.loss, target_map, public.total_weight)
-        if strength is not None:
-            curvature = coordinates.penalty_curvature(strength) / query.clip_norm
-            curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
-            if loop.iterate == "last":
-                rate = parameters.learning_rate_of_penalised(
-                    rate, n_steps, momentum=momentum, curvature=curvature
-                )
-        limits = loop.max_weight_norm, loop.learning_rate_decay
-        return HeavyBall(rate, momentum, n_steps, *limits, curvature)
+        if strength is None:
+            return rule
+        curvature = coordinates.penalty_curvature(strength) / query.clip_norm
+        curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
+        if loop.iterate == "last":
+            rate = parameters.learning_rate_of_penalised(
+                rate, rule.n_steps, momentum=rule.momentum, curvature=curvature
+            )
+        return dataclasses.replace(rule, learning_rate=rate, curvature=curvature)
 
     @property
     def _is_shrunk(self) -> bool:
         """Whether to shrink the weights to reduce their noise; for regressions only."""
-        free = not self._is_penalised and self.loop.max_weight_norm is None
-        return self.scales is not None and free and self.loop.iterate == "last"
+        free = self.loop.max_weight_norm is None and self.loop.iterate == "last"
+        return free and self.scales is not None and self.scales.alpha is None

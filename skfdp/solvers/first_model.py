@@ -67,8 +67,9 @@ class FirstModelPlan(Plan):
 class FirstModel:
     """A released model of the public columns, and a descent that starts at it.
 
-    `first` is the method for a table with public columns alone and a private target.
-    `after` is the descent, without a public model. None: the first model is the result.
+    `first` is the method for a table with public columns alone and a private target. It
+    makes no unpenalised estimates, which the sum of two models does not have.
+    `after` is the descent that follows it. None: the first model is the result.
 
     Notes
     -----
@@ -124,8 +125,7 @@ class FirstModel:
             )
         if share == 0:
             return first, None
-        after = dataclasses.replace(self.after.prepare(public, budget), has_model=True)
-        return first, after
+        return first, self.after.prepare(public, budget)
 
     def plan(self, public, prepared, budget: Budget) -> FirstModelPlan:
         """Plan the first model with its share of the budget, then the descent.
@@ -159,8 +159,7 @@ class FirstModel:
 
     def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the first model, and start the descent at its margins."""
-        # The sum of two models has no unpenalised estimate.
-        first = dataclasses.replace(self.first, estimates=False).run(
+        first = self.first.run(
             records.of_public(),
             prepared[0],
             plan.first,

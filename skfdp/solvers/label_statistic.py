@@ -20,7 +20,6 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import log_odds
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
-from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import descent, parameters
 from skfdp.solvers.method import Budget, Needs, Plan
@@ -103,30 +102,33 @@ class Objective:
 
     For w, a, phi and S see `skfdp.solvers.whitening`. The public `rows` are ``w_i
     phi_i``. The mean is a sum over rows divided by n, and `weight` is w times the
-    weight of each row in the user's table. The `penalty` P is per record. `barrier`
-    applies to the weights of the last column.
+    weight of each row in the user's table. The penalty P, per record, is an argument.
+    `barrier` applies to the weights of the last column.
     """
 
     rows: np.ndarray
     weight: np.ndarray
     loss: Loss
-    penalty: np.ndarray
     n: float
     barrier: Barrier | None = None
 
     def minimise(
-        self, statistic: np.ndarray, start: np.ndarray | None, max_iter: int
+        self,
+        statistic: np.ndarray,
+        penalty: np.ndarray,
+        start: np.ndarray | None,
+        max_iter: int,
     ) -> tuple[np.ndarray, int]:
         """Return theta and the number of iterations; `statistic` is S / n."""
         shape = statistic.shape
         start = np.zeros(shape) if start is None else start
         # Rescale so that the curvature is about 1 in every direction.
-        curvature = self.curvature(start)[0] + np.diagonal(self.penalty)
+        curvature = self.curvature(start)[0] + np.diagonal(penalty)
         unit = 1 / np.sqrt(np.maximum(curvature, 1e-9 * curvature.max()))
 
         def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
             theta = flat.reshape(shape) * unit
-            pulled = theta @ self.penalty
+            pulled = theta @ penalty
             value, gradient = self._mean(theta)
             value += np.vdot(theta, pulled) / 2 - np.vdot(theta, statistic)
             gradient += pulled - statistic
@@ -241,8 +243,8 @@ class Prior:
 
     def minimise(
         self, objective: Objective, statistic: np.ndarray, max_iter: int
-    ) -> tuple[np.ndarray, int, Objective]:
-        """Return theta, the number of iterations, and the objective with its penalty.
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Return theta, the number of iterations, and the penalty.
 
         `statistic` is S / n.
         """
@@ -258,12 +260,11 @@ class Prior:
             # a mean over rounds the weights do not alternate.
             penalty = own if penalty is None else penalty**0.4 * own**0.6
             penalty = np.where(shrunk, penalty, 0.0)
-            tried = dataclasses.replace(objective, penalty=np.diag(penalty))
-            theta, n_iter = tried.minimise(
-                statistic, theta, max_iter if last else ITERATIONS
-            )
+            most = max_iter if last else ITERATIONS
+            asked = statistic, np.diag(penalty), theta, most
+            theta, n_iter = objective.minimise(*asked)
             found, steps = objective.curvature(theta), steps + n_iter
-        return theta, steps, tried
+        return theta, steps, np.diag(penalty)
 
     def _null(self, objective: Objective, statistic: np.ndarray) -> np.ndarray:
         theta, constant = np.zeros(statistic.shape), ~self.varying
@@ -272,8 +273,9 @@ class Prior:
             if len(statistic) > 1:
                 first, chance = objective.curvature(theta)
                 penalty += ((self.noise_std**2 + chance) / (first * self.variance))[-1]
-            alone = dataclasses.replace(objective, rows=rows, penalty=penalty)
-            theta[:, constant], _ = alone.minimise(statistic[:, constant], None, 100)
+            alone = dataclasses.replace(objective, rows=rows)
+            asked = statistic[:, constant], penalty, None, 100
+            theta[:, constant], _ = alone.minimise(*asked)
         return theta
 
     def _scale(self, statistic, first, chance) -> np.ndarray:
@@ -319,6 +321,7 @@ MOST_SPREAD = 0.1
 def noise_of_estimate(
     objective: Objective,
     statistic: np.ndarray,
+    penalty: np.ndarray,
     theta: np.ndarray,
     noise_std: float,
     fold: Fold,
@@ -326,10 +329,10 @@ def noise_of_estimate(
 ) -> CoefficientNoise:
     """Return the noise in the minimiser, and the unpenalised estimate if it exists.
 
-    `theta` minimises `objective`. `statistic` is S / n, with noise of standard
-    deviation `noise_std` in each entry. `fold` returns (coef, intercept) of weights.
-    `is_complete` returns whether the columns of the objective span those of X; it is
-    called only if there are few columns.
+    `theta` minimises `objective` with this `penalty`. `statistic` is S / n, with noise
+    of standard deviation `noise_std` in each entry. `fold` returns (coef, intercept) of
+    weights. `is_complete` returns whether the columns of the objective span those of X;
+    it is called only if there are few columns.
 
     Notes
     -----
@@ -346,19 +349,19 @@ def noise_of_estimate(
         unknown = np.full((len(theta), len(J)), np.nan)
         return CoefficientNoise(unknown, FIRST_ORDER)
     if theta.size > MOST_COEF:
-        variances = _of_diagonal(objective, theta, noise_std)
+        variances = _of_diagonal(objective, penalty, theta, noise_std)
         return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
     curvature = Curvature(objective, len(theta))
     hessian = curvature.hessian(theta)
     # The curvature of penalty and barrier, laid out as the Hessian.
     n, p = theta.shape
-    penalty = np.zeros((n, p, n, p))
+    bent = np.zeros((n, p, n, p))
     for k in range(n):
-        penalty[k, :, k] = objective.penalty
+        bent[k, :, k] = penalty
     if objective.barrier is not None:
         each = np.arange(n)
-        penalty[each, -1, each, -1] += objective.barrier.bend(theta[:, -1])
-    solver = _inverse(hessian + penalty.reshape(n * p, n * p))
+        bent[each, -1, each, -1] += objective.barrier.bend(theta[:, -1])
+    solver = _inverse(hessian + bent.reshape(n * p, n * p))
     covariance = noise_std**2 * solver @ curvature.noise @ solver
     noise = CoefficientNoise.of_weights(
         _by_output(covariance, theta.shape), fold, FIRST_ORDER
@@ -380,7 +383,7 @@ def noise_of_estimate(
     )
 
 
-def _of_diagonal(objective: Objective, theta, noise_std: float) -> np.ndarray:
+def _of_diagonal(objective, penalty, theta, noise_std: float) -> np.ndarray:
     """Return the variances of many weights, as if their errors were independent.
 
     The columns are principal directions, so that the curvature is nearly diagonal.
@@ -397,7 +400,7 @@ def _of_diagonal(objective: Objective, theta, noise_std: float) -> np.ndarray:
         spread = (share * (1 - share)).T
     n_looked_at = objective.n * len(rows) / len(objective.rows)
     hessian = (spread * weight) @ rows**2 / n_looked_at
-    hessian += np.diagonal(objective.penalty)
+    hessian += np.diagonal(penalty)
     if objective.barrier is not None:
         hessian[:, -1] += objective.barrier.bend(theta[:, -1])
     free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
@@ -575,7 +578,7 @@ class LabelStatistic:
         }
         table = Needs.NO_PRIVATE_COLUMN, Needs.PRIVATE_TARGET, Needs.DENSE
         noise_std = query.sensitivity(budget.relation) / budget.mu
-        if not fits_grid(query, noise_std, public.units):
+        if not query.fits_grid(noise_std, public.units):
             table += ("a larger budget, whose noise the grid can carry",)
         return Needs("solver='one-shot' (label-DP)", honours, table)
 
@@ -644,18 +647,17 @@ class LabelStatistic:
             prepared.floats(),
             weight,
             self.loss,
-            penalty,
             n,
             Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
         )
         if self.C == "auto":
             variance = found.prior / _curvature(public.n_classes)
             prior = Prior(variance, found.varying, noise_std)
-            theta, n_iter, objective = prior.minimise(
-                objective, statistic / n, self.max_iter
-            )
+            asked = objective, statistic / n, self.max_iter
+            theta, n_iter, penalty = prior.minimise(*asked)
         else:
-            theta, n_iter = objective.minimise(statistic / n, None, self.max_iter)
+            asked = statistic / n, penalty, None, self.max_iter
+            theta, n_iter = objective.minimise(*asked)
         warn_of_divergence(theta)
         fold = functools.partial(found.fold, input_scaler=public.input_scaler)
 
@@ -665,13 +667,12 @@ class LabelStatistic:
             own = self.estimates and public.unit == "record"
             return own and found.spans(public.mapped)
 
-        known = objective, statistic / n, theta, noise_std
-        (coef, intercept), noise = (
-            fold(theta),
-            noise_of_estimate(*known, fold, is_complete),
-        )
+        coef, intercept = fold(theta)
+        known = objective, statistic / n, penalty, theta, noise_std
+        noise = noise_of_estimate(*known, fold, is_complete)
         odds = log_odds(objective.class_shares(theta, shares))
-        return LinearFit(coef, intercept, n_iter, noise=noise, log_odds=odds)
+        own = {"noise": noise, "log_odds": odds, "one_shot": True}
+        return LinearFit(coef, intercept, n_iter, **own)
 
 
 def _statistic(

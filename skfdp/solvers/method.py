@@ -120,7 +120,8 @@ class Budget:
     """The budget of a fit, and the fields that all of its events share.
 
     A privacy unit changes a sum at most `reach` times as much as one record; see
-    `Units.reach`. Methods plan for records; `event` and `calibrate` multiply by it.
+    `Units.reach`. Methods plan for records; `event` and `release_once` multiply by
+    it.
     """
 
     epsilon: float
@@ -184,28 +185,24 @@ class Budget:
         self,
         label: str,
         *,
-        clip_norm: float,
-        sensitivity: float,
         noise_decay: float = 0.0,
+        other_events: tuple[Event, ...] = (),
         **schedule: Any,
     ) -> Event:
         """Return the event with the least noise within the budget.
 
         Other parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
-        ignored for sampled batches. `clip_norm` and `sensitivity` are given for
-        records, as in `event`. The events `before` are added to `other_events`.
+        ignored for sampled batches. `clip_norm` and `sensitivity` are given for privacy
+        units. The events `before` are added to `other_events`.
         """
-        others = (*self.before, *schedule.pop("other_events", ()))
         if schedule.get("sampling_rate", 1.0) < 1:
             noise_decay = 0.0
         found = calibrate(
             self.epsilon,
             self.delta,
-            clip_norm=clip_norm * self.reach,
-            sensitivity=sensitivity * self.reach,
             neighboring_relation=self.relation.name,
             noise_decay=noise_decay,
-            other_events=others,
+            other_events=(*self.before, *other_events),
             **schedule,
         )
         return dataclasses.replace(found.event, label=label, **self.facts)
@@ -215,8 +212,8 @@ class Budget:
         return self.calibrate(
             label,
             n_steps=1,
-            clip_norm=query.clip_norm,
-            sensitivity=query.sensitivity(self.relation),
+            clip_norm=query.clip_norm * self.reach,
+            sensitivity=query.sensitivity(self.relation) * self.reach,
             other_events=others,
         )
 

@@ -18,18 +18,17 @@ from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler, cut_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
+from skfdp.mechanisms.descent import descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
 from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
 from skfdp.queries.statistics import ClassSum
-from skfdp.solvers import parameters
+from skfdp.solvers import NoisyGradientDescent, parameters
 from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent, DescentPlan, DescentStart
 from skfdp.solvers.method import Budget, Needs, Plan, of_weights
-from skfdp.solvers.parameters import Loop
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
 # ReLU networks, their margins, and their training on public or synthetic rows.
@@ -258,7 +257,7 @@ class NetworkDescent:
     """A network: a pretrained start, then a loop of noisy gradients."""
 
     widths: tuple[int, ...]  # of all layers, input first, without constants
-    loop: Loop
+    loop: NoisyGradientDescent
     #: Whether the user set `solver` or `trained_layers`, and so requests a loop.
     asks_for_loop: bool
     #: Whether the user set the scaling of rows, which a linear model does not allow.
@@ -283,7 +282,7 @@ class NetworkDescent:
         """The method of the linear model to start from."""
         return Descent(
             loss=LOSSES["log_loss"],
-            loop=Loop(batch_size=None),
+            loop=NoisyGradientDescent(),
             centring=Centring("auto", fit_intercept=True),
             public_model="auto",
             n_jobs=self.n_jobs,
@@ -296,7 +295,7 @@ class NetworkDescent:
         layers, share = self._trained_layers(start), self._share(start)
         rate, _ = self._schedule(public.n_records, layers == "last")
         honours: dict[str, Any] = {
-            **self.loop.honours(rate, public_loss),
+            **parameters.honoured_by_loop(self.loop, rate, public_loss),
             "trained_layers": ("pretrained hidden layers, and no public loss",)
             * (layers != self.trained_layers),
             "dtype": (),
@@ -450,9 +449,8 @@ class NetworkDescent:
 
     def _schedule(self, n: int, last: bool) -> tuple[float, int]:
         steps = parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS
-        return self.loop.schedule(
-            n, *steps, None if last else parameters.network_batch(n)
-        )
+        batch = None if last else parameters.network_batch(n)
+        return parameters.batches_of(self.loop, n, *steps, batch)
 
     def _event_of_loop(self, public, start, others, budget: Budget) -> Event:
         n, clip = public.n_records, self.loop.clip_norm
@@ -516,7 +514,8 @@ class NetworkDescent:
             )
         if self.loop.max_weight_norm is not None:  # the projection limits the noise
             return
-        warn_of_noise_left(self.loop.walk(event, n, rate).outcome()[1])
+        rule = parameters.rule_of(self.loop, event, n, rate)
+        warn_of_noise_left(rule.outcome()[1])
 
     # -- releases -----------------------------------------------------------------
     def run(self, records, prepared, plan, mechanism, on_step) -> NetworkFit:
@@ -561,12 +560,12 @@ class NetworkDescent:
         if query.padded is not None:
             generator = mechanism.streams.public("batch")
             gradient = padded_gradient(query, generator, loop.public_batch_size)
-        limits = loop.max_weight_norm, loop.learning_rate_decay
+        n, rate = records.public.n_records, plan.learning_rate
         theta, n_iter = descent(
             mechanism,
             query,
-            HeavyBall(plan.learning_rate, loop.momentum, plan.n_steps, *limits),
-            n_records=records.public.n_records,
+            parameters.rule_of(loop, plan.events[-1], n, rate),
+            n_records=n,
             average=loop.iterate,
             private_weight=loop.gradient_scale,
             public_gradient=gradient,

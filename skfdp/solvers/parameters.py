@@ -24,11 +24,11 @@ from joblib import cpu_count, effective_n_jobs
 
 from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.descent import Walk
+from skfdp.mechanisms.descent import HeavyBall
 from skfdp.privacy import Event
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
 from skfdp.privacy.events import AddOrRemoveOne, PrivacyWarning, Relation, delta_text
-from skfdp.solvers import Choice, FeatureDPSGD
+from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.method import Needs
 
 #: Value of the constant feature that carries the intercept.
@@ -228,8 +228,8 @@ def learning_rate_of_penalised(
 
 def block_norms(
     has_public_model: bool,
-    s2n: float = 0.0,
-    columns: tuple[int, int] = (1, 1),
+    s2n: float,
+    columns: tuple[int, int],
     n_classes: int = 2,
 ) -> tuple[float, float]:
     """Return the typical norms to which both parts of a row are scaled.
@@ -242,8 +242,10 @@ def block_norms(
     add effects that depend on both parts. Such effects need a larger signal.
 
     For `s2n` see `signal_to_noise`. `columns` are the numbers of public and of private
-    columns; by default both norms are equal.
+    columns. Without columns of one kind the norms are those of equal numbers.
     """
+    if 0 in columns:
+        columns, s2n = (1, 1), 0.0
     if not has_public_model:
         ours, theirs = np.power(
             columns, 1.0 if n_classes >= MANY_CLASSES else 0.5
@@ -412,71 +414,71 @@ ASSUMPTIONS = (
 MOST_EPSILON = 10.0
 
 
-class Loop(FeatureDPSGD):
-    """The parameters of a loop of noisy steps, from an object of `skfdp.solvers`.
+# Rules for a loop of noisy steps, given as an object of `skfdp.solvers`.
 
-    The estimator resolves "auto", except for the momentum, which `momentum_of`
-    resolves. Parameters that the object does not have keep the defaults.
+
+def honoured_by_loop(
+    loop: NoisyGradientDescent, rate: float, padding: Any
+) -> dict[str, tuple[str, ...]]:
+    """Return what the parameters of the loop need; see `method.Needs`.
+
+    `rate` is the sampling rate, and `padding` the name of the public loss.
     """
+    pads, constant = (Needs.PRIVATE_COLUMNS,), rate < 1 and loop.noise_decay > 0
+    return {
+        **dict.fromkeys(vars(loop), ()),
+        "noise_decay": ("full batches",) * constant,
+        "public_loss": pads if padding else (Needs.NO_SCHEMA,),
+        "public_batch_size": () if padding else ("a public loss by name",),
+        "padding_scale": pads if padding == "gaussian" else ("public_loss='gaussian'",),
+    }
 
-    @classmethod
-    def of(cls, solver: Choice) -> Loop:
-        """Return the loop parameters of an object of `skfdp.solvers`."""
-        names = vars(solver).keys() & vars(cls()).keys()
-        return cls(**{name: getattr(solver, name) for name in names})
 
-    def honours(self, rate: float, padding: Any) -> dict[str, tuple[str, ...]]:
-        """Return what the parameters of the loop need; see `method.Needs`.
+def momentum_of(loop: NoisyGradientDescent, n_steps: int) -> float:
+    """Return the momentum for a number of steps.
 
-        `rate` is the sampling rate, and `padding` the name of the public loss.
-        """
-        pads, constant = (Needs.PRIVATE_COLUMNS,), rate < 1 and self.noise_decay > 0
-        return {
-            **dict.fromkeys(vars(self), ()),
-            "noise_decay": ("full batches",) * constant,
-            "public_loss": pads if padding else (Needs.NO_SCHEMA,),
-            "public_batch_size": () if padding else ("a public loss by name",),
-            "padding_scale": pads
-            if padding == "gaussian"
-            else ("public_loss='gaussian'",),
-        }
+    "auto": the memory ``1 / (1 - momentum)`` is a 20th of the steps, but from 2 to 10
+    steps. With a longer memory a short loop would oscillate about the optimum.
+    """
+    if loop.momentum != "auto":
+        return loop.momentum
+    return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
 
-    def momentum_of(self, n_steps: int) -> float:
-        """Return the momentum for a number of steps.
 
-        "auto": the memory ``1 / (1 - momentum)`` is a 20th of the steps, but from 2 to
-        10 steps. With a longer memory a short loop would oscillate about the optimum.
-        """
-        if self.momentum != "auto":
-            return self.momentum
-        return float(np.clip(1 - 20 / n_steps, LEAST_MOMENTUM, MOMENTUM))
+def rule_of(
+    loop: NoisyGradientDescent, event: Event, n_records: int, rate: float
+) -> HeavyBall:
+    """Return the rule of steps that start at `rate`, with their noise, unpenalised."""
+    n_steps = event.n_steps
+    clipped = event.sampling_rate * n_records * event.clip_norm
+    return HeavyBall(
+        rate,
+        momentum_of(loop, n_steps),
+        n_steps,
+        radius=loop.max_weight_norm,
+        decay=loop.learning_rate_decay,
+        stds=loop.gradient_scale * event.step_stds / clipped,
+    )
 
-    def walk(self, event: Event, n_records: int, rate: float) -> Walk:
-        """Return step sizes that start at `rate`, and the noise in each gradient."""
-        n_steps = event.n_steps
-        decay = 1 - self.learning_rate_decay * np.arange(n_steps) / n_steps
-        clipped = event.sampling_rate * n_records * event.clip_norm
-        noise = self.gradient_scale * event.step_stds / clipped
-        return Walk(rate * decay, self.momentum_of(n_steps), noise)
 
-    def schedule(
-        self,
-        n_records: int,
-        n_steps: int,
-        n_epochs: int = N_EPOCHS,
-        automatic: int | None = BATCH_SIZE,
-    ) -> tuple[float, int]:
-        """Return the sampling rate and the number of steps.
+def batches_of(
+    loop: NoisyGradientDescent,
+    n_records: int,
+    n_steps: int,
+    n_epochs: int = N_EPOCHS,
+    automatic: int | None = BATCH_SIZE,
+) -> tuple[float, int]:
+    """Return the sampling rate and the number of steps.
 
-        If `max_iter` is "auto", there are `n_steps` full batches, or `n_epochs` passes
-        over the records in smaller batches. `automatic` is the expected batch size if
-        `batch_size` is "auto"; None: every row.
-        """
-        batch = automatic if self.batch_size == "auto" else self.batch_size
-        rate = 1.0 if batch is None else min(1.0, batch / n_records)
-        if self.max_iter != "auto":
-            return rate, int(self.max_iter)
-        return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
+    If `max_iter` is "auto", there are `n_steps` full batches, or `n_epochs` passes over
+    the records in smaller batches. `automatic` is the expected batch size if
+    `batch_size` is "auto"; None: every row.
+    """
+    batch = automatic if loop.batch_size == "auto" else loop.batch_size
+    rate = 1.0 if batch is None else min(1.0, batch / n_records)
+    if loop.max_iter != "auto":
+        return rate, int(loop.max_iter)
+    return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
 
 
 @functools.cache
@@ -497,6 +499,15 @@ def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
         if "__init__" in vars(one) and one is not object:
             found |= _parameters_of(one)
     return found
+
+
+@functools.cache
+def own_parameters(estimator_class: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of this package, without those of a user's subclass."""
+    for one in estimator_class.__mro__:
+        if f"{one.__module__}.".startswith("skfdp."):
+            return parameters_of(one)
+    return {}
 
 
 def _parameters_of(function: Callable) -> dict[str, inspect.Parameter]:

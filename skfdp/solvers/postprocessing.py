@@ -26,10 +26,9 @@ from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.kernels.losses.loss import Loss
-from skfdp.mechanisms.descent import HeavyBall, Walk
+from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries import derived
 from skfdp.queries.linear import LinearQuery, huber
 from skfdp.queries.statistics import TemperatureSum
 from skfdp.solvers import parameters
@@ -126,7 +125,7 @@ def logit_blocks(
 def expected(
     step: np.ndarray,
     blocks: list[Spread],
-    walk: Walk,
+    walk: HeavyBall,
     variance: float,
     clip_norm: float,
     fitted: np.ndarray | None = None,
@@ -227,12 +226,12 @@ def slope_event(
     share = float(np.clip(30 / (budget.mu * n), 0.02, most))
     if public.target_map is not None:
         loss, share = huber(HUBER_THRESHOLD), parameters.mean_fraction(mu, n, 4)
-    query = TemperatureSum.planned(loss, public.n_classes, len(POINTS))
-    sensitivity = query.sensitivity(budget.relation)
+    bound = TemperatureSum.bound(loss, public.n_classes, len(POINTS))
+    sensitivity = budget.relation.sensitivity(bound)
     return budget.event(
         TEMPERATURE,
         sensitivity / (math.sqrt(share) * budget.mu),
-        clip_norm=query.clip_norm,
+        clip_norm=bound,
         sensitivity=sensitivity,
     )
 
@@ -277,12 +276,12 @@ def drift(
     upto = np.cumsum(np.ones(n_rows) if shares is None else shares)
     rows = np.minimum(np.searchsorted(upto, points[:, 0] * upto[-1]), n_rows - 1)
     step = spread / math.sqrt(n_outputs) * ndtri(points[:, 1:])
-    believed, certain = (margins[rows] + one for one in (believed * step, step))
-    # One row for each class, so that sums over classes are fast.
-    truth, own, unit = believed.T.copy(), certain.T.copy(), 1.0
+    # What labels follow, and the margins: a row for each class, for fast sums.
+    truth = (margins[rows] + believed * step).T.copy()
+    own, unit = (margins[rows] + step).T.copy(), 1.0
     if n_outputs == 1:  # two classes with one output, whose residual is a number
-        truth, own = (np.pad(one, ((1, 0), (0, 0))) for one in (truth, own))
-        unit = math.sqrt(2)
+        zeros, unit = np.zeros((1, len(rows))), math.sqrt(2)
+        truth, own = np.vstack([zeros, truth]), np.vstack([zeros, own])
     truth, own = softmax(truth, axis=0), own - own.max(axis=0)
     level, levels = np.zeros((len(own), 1)), []
     for most in (clip_norm * unit, math.inf):
@@ -356,7 +355,7 @@ def scaled(
     offset: np.ndarray | None,
     public: PublicRecords,
     blocks: list[Spread],
-    walk: Walk,
+    walk: HeavyBall,
     bias: float | None,
     event: Event,
     mechanism: Mechanism,
@@ -396,7 +395,7 @@ def scaled(
     reach = REACH * math.sqrt(product(step, step, blocks)) or 1.0
     settings = {"start": start, "step": step, "points": POINTS, "reach": reach}
     recipe = functools.partial(TemperatureSum, n_classes=public.n_classes, **settings)
-    slopes = mechanism.release(TEMPERATURE, derived(query, recipe))
+    slopes = mechanism.release(TEMPERATURE, query.derived(recipe))
     slopes = slopes + n_fitted * REACH / reach
     known = float(event.noise_std[0]), public.n_records, reach, variance, usual
     factor, std, share = temperature(slopes, *known)
@@ -433,7 +432,7 @@ def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Spread]:
         return [Spread(np.arange(len(public)), 1.0, SHARE)]
     columns = np.flatnonzero(public), np.flatnonzero(~public)
     sizes = len(columns[0]), len(columns[1])
-    norms = parameters.block_norms(has_public_model, columns=sizes)
+    norms = parameters.block_norms(has_public_model, 0.0, sizes)
     priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
     each = zip(columns, norms, priors, strict=True)
     return [Spread(own, norm**2, prior) for own, norm, prior in each]
@@ -471,7 +470,7 @@ def quietness(blocks: list[Spread]) -> float:
 def shrunk(
     theta: np.ndarray,
     blocks: list[Spread],
-    walk: Walk,
+    walk: HeavyBall,
     clip_norm: float,
     curvature: float = 1.0,
     *,
@@ -510,7 +509,7 @@ def _slope(clip_norm: float) -> float:
 
 
 def _huber_slopes(query: LinearQuery, **settings: Any) -> TemperatureSum:
-    """Return the query for the slopes of Huber's loss; a recipe of `derived`."""
+    """Return the query for the slopes of Huber's loss; see `LinearQuery.derived`."""
     query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))
     return TemperatureSum(query, 0, points=POINTS, **settings)
 
@@ -519,7 +518,7 @@ def rescaled(
     theta: np.ndarray,
     query: LinearQuery,
     blocks: list[Spread],
-    walk: Walk,
+    walk: HeavyBall,
     n_records: int,
     event: Event,
     mechanism: Mechanism,
@@ -543,7 +542,7 @@ def rescaled(
     recipe = functools.partial(
         _huber_slopes, start=np.zeros_like(theta), step=theta, reach=reach
     )
-    slopes = mechanism.release(TEMPERATURE, derived(query, recipe))
+    slopes = mechanism.release(TEMPERATURE, query.derived(recipe))
     n_fitted = 0.0
     for block in blocks:
         entry = _slope(query.clip_norm) * block.square / len(block.columns)
@@ -859,7 +858,6 @@ _ALIKE = 0.02
 def path_noise(
     path: list[tuple[np.ndarray, np.ndarray]],
     rule: HeavyBall,
-    stds: np.ndarray,
     average: str,
     axes: np.ndarray,
     kinds: np.ndarray,
@@ -870,7 +868,7 @@ def path_noise(
     ----------
     path : list of (theta, gradient)
         The iterate before each step, and the gradient that was released there.
-    rule, stds, average
+    rule, average
         As for `HeavyBall.noise_left`.
     axes : ndarray of shape (theta.size, theta.size)
         Orthonormal directions in which noises are expected to be nearly independent.
@@ -910,23 +908,24 @@ def path_noise(
     *With a penalty* each weight is an axis. These axes are not rotated, because the
     penalty is diagonal only along them.
     """
-    walk, penalty = rule.walk(stds), rule.curvature
-    n_skipped = min(_SKIPPED, len(stds) // 2)
-    published, path = rule.published(len(stds), average), path[n_skipped:]
-    weight, first = 1 / stds[n_skipped:], path[0][0]
-    moved = weight[:, None] * np.array([(theta - first).ravel() for theta, _ in path])
-    gradients = weight[:, None] * np.array([one.ravel() for _, one in path])
+    rates, penalty = rule.rates(), rule.curvature
+    n_skipped = min(_SKIPPED, len(rates) // 2)
+    published, path = rule.published(average), path[n_skipped:]
+    weight = 1 / rule.stds[n_skipped:]
+    thetas, gradients = map(np.array, zip(*path, strict=True))
+    moved = weight[:, None] * (thetas - thetas[0]).reshape(len(path), -1)
+    gradients = weight[:, None] * gradients.reshape(len(path), -1)
     flat, n_turns = 0.0, _N_TURNS
     if penalty is not None:
         axes, flat, n_turns = np.eye(len(axes)), penalty.ravel(), 1
     moved, gradients = moved @ axes, gradients @ axes
-    far = walk.rates.sum(axis=0).max() / (1 - walk.momentum)
-    curvatures = np.geomspace(0.1 / far, 2 / walk.rates.max(), _N_CURVATURES)
+    far = rates.sum(axis=0).max() / (1 - rule.momentum)
+    curvatures = np.geomspace(0.1 / far, 2 / rates.max(), _N_CURVATURES)
     curvatures = np.append(0.0, curvatures)
     least = 1 / float(np.linalg.norm(weight))
     most = max(float(np.abs(gradients / weight[:, None]).max()), 2 * least)
     signals = np.geomspace(least, most, _N_SIGNALS)
-    gone, left = walk.moments(curvatures[:, None], flat, published)
+    gone, left = rule.moments(curvatures[:, None], flat, published)
     groups = (kinds[:, None] == np.unique(kinds)).astype(np.float64)
     n_rounds, n_more = _N_ROUNDS
     n_pairs = len(signals) * len(curvatures)
@@ -1057,6 +1056,7 @@ class LinearFit:
     input_scaler: InputScaler | None = None
     #: Margins of the released or public class frequencies; None if unknown.
     log_odds: np.ndarray | None = None
+    one_shot: bool = False  # whether it was computed from one label statistic
 
     def balanced(self) -> LinearFit:
         """Return the classifier for equal class sizes, as post-processing.

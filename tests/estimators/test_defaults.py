@@ -36,7 +36,7 @@ def test_the_clip_norm_grows_with_the_signal_until_it_cuts_nothing(regression):
 
 def test_with_many_classes_parts_of_rows_count_by_their_columns():
     for n_classes, share in ((100, 0.1), (2, 0.25)):
-        found = defaults.block_norms(False, columns=(1, 9), n_classes=n_classes)
+        found = defaults.block_norms(False, 0.0, (1, 9), n_classes)
         assert np.square(found) == pytest.approx([share, 1 - share])
 
 

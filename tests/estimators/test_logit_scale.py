@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import normalize
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, UtilityWarning
-from skfdp.mechanisms.descent import HeavyBall, Walk
+from skfdp.mechanisms.descent import HeavyBall
 from skfdp.privacy import Relation
 from skfdp.solvers import descent as frequencies
 from skfdp.solvers import postprocessing as logit_scale
@@ -178,10 +178,10 @@ def test_where_columns_tell_nothing_a_fit_stays_near_the_frequencies(epsilon, mo
 @pytest.mark.parametrize("curvature", [0.0, 0.01, 0.2])
 def test_the_outcome_of_a_walk_is_that_of_its_simulation(momentum, curvature):
     """The noises of steps are independent, and what each leaves is linear in it."""
-    rates, stds = 0.5 * (1 - np.arange(60) / 60), 0.1 + 0.002 * np.arange(60)
-    end, noise = Walk(rates, momentum, stds).outcome(curvature)
+    stds = 0.1 + 0.002 * np.arange(60)
+    rule = HeavyBall(0.5, momentum, 60, stds=stds)
+    end, noise = rule.outcome(curvature)
     # One walk for the noise of each step, after one without any.
-    rule = HeavyBall(0.5, momentum, 60)
     theta, velocity = np.zeros((2, 61, 1))
     for step, std in enumerate(stds):
         drawn = std * (np.arange(61) == step + 1)[:, None]
@@ -196,7 +196,7 @@ def test_without_noise_a_step_is_taken_as_it_is():
     blocks = [Spread(np.arange(20), 1.0, 1.5), Spread(np.array([20]), 0.01, 3.0)]
     errors = []
     for std in (1.0, 0.1, 1e-2, 1e-9):
-        walk = Walk(1.0 - np.arange(200) / 200, 0.9, np.full(200, std))
+        walk = HeavyBall(1.0, 0.9, 200, stds=np.full(200, std))
         kept = logit_scale.expected(step, blocks, walk, 0.25, 1.0)[0]
         factors = kept / step
         assert ((factors >= 0) & (factors <= 1)).all()
@@ -239,7 +239,7 @@ def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1
     mechanism = SimpleNamespace(release=lambda label, query: slopes)
     query = SimpleNamespace(derived=lambda make: None, clip_norm=0.5)
     event = SimpleNamespace(noise_std=(noise_std,))
-    walk = Walk(np.full(80, rate), 0.5, np.full(80, 0.01))
+    walk = HeavyBall(rate, 0.5, 80, decay=0.0, stds=np.full(80, 0.01))
     found = logit_scale.rescaled(theta, query, blocks, walk, n, event, mechanism)
     return found[0, 0] / size
 

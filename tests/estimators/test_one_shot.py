@@ -211,8 +211,9 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes, weighted):
     rows = phi * weight[:, None]
     labels = (y - 0.5)[None] if n_classes == 2 else np.eye(n_classes)[y].T
     statistic = denoised(labels @ rows)
-    objective = Objective(rows, weight, LOSSES["log_loss"], np.eye(4) / (C * 400), 400)
-    theta, _ = objective.minimise(statistic / 400, None, 1000)
+    objective = Objective(rows, weight, LOSSES["log_loss"], 400)
+    penalty = np.eye(4) / (C * 400)
+    theta, _ = objective.minimise(statistic / 400, penalty, None, 1000)
     theirs = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
     theirs.fit(phi, y, sample_weight=weight)
     np.testing.assert_allclose(theta, theirs.coef_, atol=2e-3)
@@ -222,8 +223,8 @@ def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
     given = np.full((100, 1), 0.5), np.ones(100), LOSSES["log_loss"]
     for noise in (0.003, 0.03):
         barrier = Barrier.of(0.5, 0.5 * noise, 1.0, 1)
-        objective = Objective(*given, np.zeros((1, 1)), 100, barrier)
-        theta, _ = objective.minimise(np.array([[-0.25]]), None, 100)
+        asked = np.array([[-0.25]]), np.zeros((1, 1)), None, 100
+        theta, _ = Objective(*given, 100, barrier).minimise(*asked)
         rate = 1 / (1 + np.exp(-0.5 * theta[0, 0]))
         assert rate == pytest.approx(noise, rel=0.1)
 
@@ -233,12 +234,11 @@ def test_the_prior_shrinks_noise_and_leaves_signal():
     true = np.r_[rng.normal(size=8) * 2, 0.5][None]
     rows = np.random.default_rng(0).normal(size=(4000, 9)) / 3
     rows[:, -1] = 0.3
-    known = rows, np.ones(4000), LOSSES["log_loss"], np.zeros((9, 9)), 4000
-    objective = Objective(*known)
+    objective = Objective(rows, np.ones(4000), LOSSES["log_loss"], 4000)
     loud, quiet = (Prior(np.full(9, 0.5), np.arange(9) < 8, s) for s in (1.0, 1e-5))
     theta, *_ = quiet.minimise(objective, objective.gradient(true), 1000)
     np.testing.assert_allclose(theta, true, rtol=0.05, atol=0.05)
-    theta, *_ = loud.minimise(Objective(*known), rng.normal(size=(1, 9)), 1000)
+    theta, *_ = loud.minimise(objective, rng.normal(size=(1, 9)), 1000)
     assert np.abs(theta[0, :8]).max() < 0.1
 
 

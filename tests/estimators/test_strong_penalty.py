@@ -113,7 +113,8 @@ def test_no_budget_is_too_large(epsilon, data):
 @pytest.mark.parametrize("curvature", [1e-2, 1.0, 1e2, 1e12])
 def test_the_implicit_step_is_stable_for_every_penalty(curvature, momentum):
     """Of ``(theta - 1)**2 / 2 + curvature theta**2 / 2``, the minimum."""
-    rule = HeavyBall(1.0, momentum, 5_000, decay=0.0, curvature=np.array([curvature]))
+    given = {"curvature": np.array([curvature]), "stds": np.zeros(5_000)}
+    rule = HeavyBall(1.0, momentum, 5_000, decay=0.0, **given)
     theta, velocity = np.array([5.0]), np.zeros(1)
     for step in range(5_000):
         theta = rule.update(theta, velocity, theta - 1.0, step)

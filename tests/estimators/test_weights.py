@@ -25,7 +25,6 @@ from skfdp.data.units import Units, kept_rows
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.events import Relation
-from skfdp.queries import fits_grid
 from skfdp.queries.statistics import LabelSum
 from skfdp.schema import Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, public_model
@@ -249,10 +248,10 @@ def test_with_fewer_persons_than_folds_nothing_is_cross_fitted():
 def test_the_grid_of_a_sum_over_units_holds_less_noise():
     query, units = LabelSum.planned(1, 1.0), Units(np.array([1, 1024]))
     std = 2.0**34 * query.unit(1.0)
-    assert fits_grid(query, std, None) and not fits_grid(query, 2 * std, None)
+    assert query.fits_grid(std, None) and not query.fits_grid(2 * std, None)
     # The second row counts 1024 of the grid's units.
-    assert not fits_grid(query, std / 1000, units)
-    assert fits_grid(query, std / 1025, units)
+    assert not query.fits_grid(std / 1000, units)
+    assert query.fits_grid(std / 1025, units)
 
 
 # -- routing ---------------------------------------------------------------------------
@@ -453,7 +452,8 @@ def test_events_of_records_become_those_of_persons():
     sizes = {"clip_norm": 0.5, "sensitivity": 1.0}
     one, three = (budget.event("sum", 2.0, **sizes) for budget in of)
     assert three.noise_std == (6.0,) and three.mu == pytest.approx(one.mu)
-    first, third = (budget.calibrate("loop", n_steps=7, **sizes) for budget in of)
+    query = LabelSum.planned(1, 1.0)  # of these sizes
+    first, third = (one.release_once("labels", query) for one in of)
     np.testing.assert_allclose(third.step_stds, 3 * first.step_stds, rtol=1e-6)
     for found in (three, third):
         assert (found.clip_norm, found.sensitivity) == (1.5, 3.0)

@@ -19,7 +19,7 @@ from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler, Rotation, moved_rows
 from skfdp.privacy import RELATIONS, Relation
-from skfdp.queries import Query
+from skfdp.queries import Query, no_rows
 from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity, huber
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.statistics import (
@@ -108,6 +108,12 @@ def slopes(table, n_outputs=N_GROUPS, loss=LOSSES["log_loss"]):
     target = np.minimum(table.label, max(2, n_outputs) - 1)
     query = LinearQuery(on_grid(table.X), target, loss, n_outputs, 1.0, N_ROWS)
     return TemperatureSum(query, max(2, n_outputs), start, step, (0.2, 1.0), 0.5)
+
+
+def no_slopes(n_classes, loss=LOSSES["log_loss"]):
+    """Return the query of `slopes` over no records."""
+    query, none = LinearQuery(no_rows(), np.empty(0, int), loss, 1, 1.0, 0), np.empty(0)
+    return TemperatureSum(query, n_classes, none, none, (0.2, 1.0), 1.0)
 
 
 class Case(NamedTuple):
@@ -253,16 +259,10 @@ QUERIES = {
         lambda t: rotated_counts(t, EvenBins(-np.ones(4), np.ones(4), 4)),
     ),
     "shells": Case(BinCounts.planned(1), ROOT2, shell_counts),
-    "temperature": Case(
-        TemperatureSum.planned(LOSSES["log_loss"], N_GROUPS, 2), 4.0, slopes
-    ),
-    "temperature of two classes": Case(
-        TemperatureSum.planned(LOSSES["log_loss"], 2, 2),
-        2 * ROOT2,
-        lambda t: slopes(t, 1),
-    ),
+    "temperature": Case(no_slopes(N_GROUPS), 4.0, slopes),
+    "temperature of two classes": Case(no_slopes(2), 2 * ROOT2, lambda t: slopes(t, 1)),
     "temperature of a regression": Case(
-        TemperatureSum.planned(huber(1.35), 2, 2),
+        no_slopes(2, huber(1.35)),
         2 * ROOT2 * 1.35,
         lambda t: slopes(t, 1, huber(1.35)),
     ),
@@ -512,7 +512,7 @@ SABOTAGES = {
 
 
 LIE = dataclasses.replace(LOSSES["log_loss"], max_residual=halved)
-LYING = Case(TemperatureSum.planned(LIE, 2, 2), ROOT2, lambda t: slopes(t, 1, LIE))
+LYING = Case(no_slopes(2, LIE), ROOT2, lambda t: slopes(t, 1, LIE))
 
 
 def test_entries_are_cut_whatever_a_loss_says():

@@ -105,7 +105,7 @@ def test_uniform_batch():
 
 
 def test_projection_onto_the_ball():
-    rule = HeavyBall(1.0, 0.0, 10, radius=2.0)
+    rule = HeavyBall(1.0, 0.0, 10, radius=2.0, stds=np.zeros(10))
     theta = rule.update(np.zeros(2), np.zeros(2), np.array([-30.0, -40.0]), 0)
     np.testing.assert_allclose(theta, [1.2, 1.6])
 
@@ -119,7 +119,7 @@ def test_averages(kind, expected):
     found, _ = descent(  # along the iterates 0, 1, 2, 3
         mechanism,
         SimpleNamespace(shape=(1,), clip_norm=1.0),
-        HeavyBall(1.0, 0.0, 4, decay=0.0),
+        HeavyBall(1.0, 0.0, 4, decay=0.0, stds=np.zeros(4)),
         n_records=1,
         average=kind,
         start=np.array([-1.0]),
