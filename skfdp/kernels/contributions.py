@@ -1,4 +1,4 @@
-"""The compiled contribution of a record to a step: residual, norm, clip, rounding.
+"""The contribution of a record to a step: residual, norm, clip, rounding.
 
 A contribution is the outer product of a record's residual and row, a matrix of rank
 one. `weighted_residuals` computes residuals, and `clip_residuals` clips and rounds
@@ -448,36 +448,7 @@ def contribute(margins, rows, given):
     clip_residuals(margins, rows, clip)
 
 
-@kernel(error_model="numpy")
-def _clip_differences(full, public, rows, clip, squared_public, inner):
-    n_outputs = full.shape[0]
-    for i in range(full.shape[1]):
-        ff = pp = fp = 0.0
-        for k in range(n_outputs):
-            ff += full[k, i] * full[k, i]
-            pp += public[k, i] * public[k, i]
-            fp += full[k, i] * public[k, i]
-        xx, zz = entry(clip.squared_norms, rows[i]), entry(squared_public, rows[i])
-        # The subtraction may cancel, so its error is relative to the terms, not to the
-        # result.
-        terms = ff * xx + pp * zz
-        square = max(terms - 2 * fp * inner[rows[i]], 0.0) + 1e-9 * terms
-        slack = clip.unit * math.sqrt(n_outputs) * (math.sqrt(xx) + math.sqrt(zz))
-        room = clip.clip_norm * (1 - 1e-9) - slack
-        factor = _clip_factor(math.sqrt(square), room) if room > 0 else 0.0
-        # Both residuals get the same factor. If only one of them saturated, the
-        # difference could become longer.
-        limit = clip.largest * clip.unit * 0.999
-        for k in range(n_outputs):
-            bound = max(abs(full[k, i]), abs(public[k, i])) * factor
-            if bound > limit:
-                factor *= limit / bound
-        for k in range(n_outputs):
-            full[k, i] = _quantised(full[k, i], factor, clip)
-            public[k, i] = _quantised(public[k, i], factor, clip)
-
-
-@twin_of(_clip_differences)
+@np.errstate(all="ignore")  # a warning would reveal a private value
 def clip_differences(full, public, rows, clip, squared_public, inner):
     """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
 
@@ -489,17 +460,20 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
     subtracted from the clip norm first.
     """
     xx, zz, xz = clip.squared_norms.of(rows), squared_public.of(rows), inner[rows]
-    # Output after output, as in the kernel.
     ff, pp, fp = np.zeros((3, len(rows)))
     for f, p in zip(full, public, strict=True):
         ff += f * f
         pp += p * p
         fp += f * p
+    # The subtraction may cancel, so its error is relative to the terms, not to the
+    # result.
     terms = ff * xx + pp * zz
     square = np.fmax(terms - 2 * fp * xz, 0.0) + 1e-9 * terms
     slack = clip.unit * math.sqrt(len(full)) * (np.sqrt(xx) + np.sqrt(zz))
     room = clip.clip_norm * (1 - 1e-9) - slack
     factor = np.where(room > 0, _clip_factors(np.sqrt(square), room), 0.0)
+    # Both residuals get the same factor. If only one of them saturated, the difference
+    # could become longer.
     limit = clip.largest * clip.unit * 0.999
     for f, p in zip(full, public, strict=True):
         bound = np.fmax(np.abs(f), np.abs(p)) * factor
@@ -507,6 +481,7 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
     for side in (full, public):
         scaled = side * factor / clip.unit
         scaled[:, factor == 0.0] = 0.0  # NaN, too
+        # Saturate before truncating: the result must fit into int64.
         np.trunc(np.clip(scaled, -clip.largest, clip.largest), out=side)
 
 
@@ -522,16 +497,3 @@ def _clip_factors(norms, limits):
     """Return what `_clip_factor` returns, for arrays."""
     factors = np.where(norms > limits, limits / norms, 1.0)
     return np.where(norms < np.inf, factors, 0.0)
-
-
-@part
-def _quantised(residual, factor, clip):
-    """Return residual times factor in whole units, saturated and truncated toward 0.
-
-    A factor of 0 gives 0 even for NaN.
-    """
-    if factor == 0.0:
-        return 0.0
-    # Saturate before truncating: the result must fit into int64.
-    scaled = min(max(residual * factor / clip.unit, -clip.largest), clip.largest)
-    return np.trunc(scaled)

@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.vectors import prefetch
 
-_COLUMNS = 64
 # The stored entries of a row belong to columns that are far apart in memory. A column
 # is prefetched this many entries early.
 _ENTRIES_AHEAD = 8
@@ -27,21 +26,6 @@ def integers_of(data, indices, indptr, rows, n_columns):
     return x[rows].astype(np.int64)
 
 
-@kernel()
-def _turn(theta, shift, out, shifted):
-    shifted[:] = 0
-    # Blocks of neighbouring columns, so that the output stays in the cache.
-    for start in range(0, theta.shape[1], _COLUMNS):
-        stop = min(start + _COLUMNS, theta.shape[1])
-        for k in range(theta.shape[0]):
-            total = np.int64(0)
-            for j in range(start, stop):
-                out[j, k] = theta[k, j]
-                total += theta[k, j] * shift[j]
-            shifted[k] += total
-
-
-@twin_of(_turn)
 def turn(theta, shift, out, shifted):
     """Transpose weights, int16 (K, D), and write ``shift @ out`` to shifted, int64."""
     out[:] = theta.T
