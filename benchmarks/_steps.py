@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
+from skfdp import kernels
 from skfdp.data.grid import GridRows
 from skfdp.kernels import short_tiles, tiles
 from skfdp.kernels.contributions import call_leaf, leaf_address, place
@@ -22,6 +23,7 @@ from skfdp.mechanisms.release import PoissonBatches
 from skfdp.mechanisms.release import _noisy_sum as release
 from skfdp.queries.linear import LOSSES, LinearQuery
 
+kernels.SMALL, kernels.compiles = 0, True  # compile for small tables, too
 LOG_LOSS = place(LOSSES["log_loss"].leaf)
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
 

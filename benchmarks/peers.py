@@ -418,6 +418,7 @@ def job(args) -> dict:
     libraries = "import numba, pandas, scipy.stats, sklearn.pipeline"
     commands = {
         "empty cache": ["-m", "skfdp"],
+        "compile": ["-m", "skfdp", "compile"],
         "warm": ["-m", "skfdp"],
         "libraries": ["-c", libraries],  # without any work
     }

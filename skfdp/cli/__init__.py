@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             check_fit(arguments)
         # A command imports its modules when it runs, so that --help is fast.
         homes = {BUNDLED: ("fit", "demo"), "fit": ("fit", "run")}
+        homes["compile"] = ("fit", "compile_loops")
         module, name = homes.get(arguments.command, ("use", arguments.command))
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except (CommandError, OutputError) as error:

@@ -167,6 +167,7 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
         "show limit, spent and remaining budget of a ledger",
         {"file": _of("the SQLite file of 'skfdp fit --ledger'", metavar="FILE")},
     ),
+    "compile": ("compile all loops now, so that no fit of a large table does", {}),
 }
 
 

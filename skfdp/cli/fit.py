@@ -1,5 +1,7 @@
 """``skfdp fit`` and ``skfdp``: train one private model, and compare it with others.
 
+``skfdp compile`` is here, too: it trains models for the loops that they compile.
+
 One model is fitted once and released; the report and the ledger count this fit. The
 comparison with other models must not be published: it uses models without privacy and
 exact scores, which no accounting covers. A note below the table of scores says so, and
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -26,6 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from skfdp import kernels
 from skfdp.cli.output import (
     CommandError,
     check_writable,
@@ -34,11 +38,18 @@ from skfdp.cli.output import (
     stage,
 )
 from skfdp.cli.results import once, open_ledger, print_table, reading, scores, write
-from skfdp.linear_model import FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp.linear_model import (
+    DPSGDFClassifier,
+    FeatureDPLogisticRegression,
+    FeatureDPRegressor,
+)
+from skfdp.neural_network import FeatureDPMLPClassifier
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import STORED_TYPES, Assumption
 from skfdp.privacy.report_text import names_text
-from skfdp.schema import Label, Number, OpenTable, TableSchema
+from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
+from skfdp.schema import Category, Label, Number, OpenTable, TableSchema
+from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 _NOTE = """\
 Do not publish this table: its scores and counts are exact, models at epsilon inf have
@@ -362,3 +373,38 @@ def demo(arguments: argparse.Namespace) -> None:
     if not arguments.full:
         say("\nThe annex has the details: skfdp --full prints the annex, too.")
     say(_NEXT)
+
+
+# ``skfdp compile``: models of random tables of every kind.
+
+_BATCHES = NoisySGD(batch_size=50, max_iter=2)
+
+
+def compile_loops(arguments: argparse.Namespace) -> None:
+    """Compile all loops into the cache."""
+    stage("compiling")
+    kernels.SMALL = 0
+    rng = np.random.default_rng(0)
+    X, values, labels = rng.random((200, 20)), 1 + rng.random(200), np.arange(200) % 6
+    public = {"public_features": [0, 1], "bounds": (0, 1)}
+    frame = pd.DataFrame({"a": np.where(X[:, 0] < 0.5, "b", "c"), "d": X[:, 1]})
+    columns, groups = {"a": Category(["b", "c"]), "d": Number(0, 1)}, labels // 2
+    with warnings.catch_warnings(action="ignore"):  # nobody uses these models
+        for table in (X, X[:, :5], csr_array(X)):
+            for solver in (NoisyGradientDescent(max_iter=2), _BATCHES):
+                given = {"solver": solver, "bounds": (0, 1)}
+                for loss in LOSSES:
+                    model = DPSGDFClassifier(loss=loss, **given)
+                    for y in (labels, labels % 2):
+                        model.fit(table, y), model.fit(table, y, groups=groups)
+                for loss in REGRESSION_LOSSES:
+                    model = FeatureDPRegressor(loss=loss, target_bounds=(1, 2), **given)
+                    model.fit(table, values)
+        solver = FeatureDPSGD(max_iter=2)
+        FeatureDPLogisticRegression(solver=solver, **public).fit(X, labels)
+        network = FeatureDPMLPClassifier(hidden_layer_sizes=(4,), **public)
+        network.fit(X, labels), network.fit(X * (X < 0.1), labels)
+        for y, kind in ((labels, Label(range(6))), (values, Number(1, 2))):
+            schema = TableSchema({**columns, "y": kind}, outcomes=["y"])
+            models = FeatureDPLogisticRegression, FeatureDPRegressor
+            models[y is values](schema=schema).fit(frame, y)
