@@ -612,9 +612,10 @@ def in_order(
 ) -> tuple[np.ndarray, CoefficientNoise | None]:
     """Return the nearest weights whose curves rise or fall as declared, and the noise.
 
-    `weights` are ``[coef, intercept]`` of a single output. The distance is that of the
-    noise: a weight moves the more, the less certain it is, and weights whose noise is
-    correlated move together. Unknown noise counts as equal and independent.
+    `weights` are ``[coef, intercept]`` of a single output. The distance is that of
+    errors: a weight moves the more, the less certain it is, and weights whose noise is
+    correlated move together. An error is the noise plus an independent part of the same
+    mean variance, for the shrinkage. Unknown noise counts as equal and independent.
 
     **Guarantees.** A function of released weights and of declarations.
     """
@@ -628,6 +629,9 @@ def in_order(
         rows[last : last + len(own), block.start : block.stop] = own
         last += len(own)
     covariance = np.ones(len(weights)) if noise is None else noise.covariance[0]
+    use = np.abs(rows).max(axis=0) > 0
+    if covariance.ndim == 2:
+        covariance = covariance + np.eye(len(use)) * np.diag(covariance)[use].mean()
     part = covariance @ rows.T if covariance.ndim == 2 else covariance[:, None] * rows.T
     # The dual problem: the least sum of pushes, each at least 0, that lifts all slopes.
     inner = rows @ part
