@@ -118,9 +118,14 @@ def slopes(table, i, ask):
     fine = [max(np.abs(w).max(), TINY) / 2.0**20 for w in (ask.start, ask.along)]
     start = np.rint(ask.start / fine[0]) @ x * (fine[0] * unit) + ask.offset[i]
     along = np.rint(ask.along / fine[1]) @ x * (fine[1] * unit)
-    cut = along / max(np.linalg.norm(along), ask.reach)
-    y, points = target(table, i), [start + a * along for a in ask.points]
-    return np.trunc([residual(margin, y, ask) @ cut / ask.unit for margin in points])
+    classes = range(max(2, len(start))) if ask.loss == "log_loss" else ()
+    most, found = SHRINK * math.sqrt(min(len(start), 2)), []
+    for margin in [start + a * along for a in ask.points]:
+        residuals = [residual(margin, k, ask) for k in classes] or [most]
+        longest = max(map(np.linalg.norm, residuals))  # whatever the label is
+        cut = along / max(np.linalg.norm(along) * longest / most, ask.reach)
+        found.append(residual(margin, target(table, i), ask) @ cut / ask.unit)
+    return np.trunc(found)
 
 
 # Part 3: the gradient of a person, who has a single row unless `table.joint`.

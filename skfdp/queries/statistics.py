@@ -532,35 +532,39 @@ _MOST_COLUMNS = 2**17
 class TemperatureSum(_Sum):
     """The slope of the summed loss along a released step, at a few points.
 
-    For each point a, the query is a sum over the records of ``<r, s> / reach``. Here s
-    are the record's margins with the weights `step`, clipped to the norm `reach`, and r
-    is the residual of the record with the weights ``start + a * step``. The residual is
-    the derivative of the loss. Without clipping, an entry of the sum is therefore
-    proportional to the slope of the summed loss at the point a. Clipping keeps the
-    direction of s. For a proper scoring rule it does not change the point of zero
-    slope.
+    For each point a, the query is a sum over the records of ``<r, s> / max(b |s|,
+    reach)``. Here s are the record's margins with the weights `step`, and r is the
+    residual of the record with the weights ``start + a * step``. The residual is the
+    derivative of the loss. If all divisors are `reach`, an entry of the sum is
+    proportional to the slope of the summed loss at the point a. A divisor does not
+    depend on the label. For a proper scoring rule it therefore does not change the
+    point of zero slope.
+
+    For classifiers b is the norm of the largest residual that a class would give the
+    row, divided by `max_residual` of the loss. It is 1/2 for two equally likely
+    classes, so that the slope is up to twice as large as with b = 1, at the same bound
+    of an entry. For regressions b is 1.
 
     Notes
     -----
-    **Guarantees.** A contribution has one entry per point. Both factors of the inner
-    product are bounded, so each entry is at most `max_residual` of the loss in absolute
-    value, and the norm is at most ``sqrt(len(points)) * max_residual``. A nulled or
-    removed record changes the sum by at most this norm, a replaced record by at most
-    twice the norm. Entries are truncated toward zero to the grid. They depend on their
-    own record and on released numbers only, because margins are exact integers.
+    **Guarantees.** A contribution has one entry per point. Each entry is clipped to
+    `max_residual` of the loss in absolute value, so the norm is at most
+    ``sqrt(len(points)) * max_residual``. A nulled or removed record changes the sum by
+    at most this norm, a replaced record by at most twice the norm. Entries are
+    truncated toward zero to the grid. They depend on their own record and on released
+    numbers only, because margins are exact integers.
     """
 
     #: The query of the descent: its rows, labels, loss with bounded residuals, and
     #: margins of a public model.
     query: LinearQuery
-    n_classes: int
+    n_classes: int  # 0 for regressions
     #: Released weights, or a function of public facts. Shape: float64 (n_outputs,
     #: n_columns).
     start: np.ndarray
     step: np.ndarray  # released weights, float64 (n_outputs, n_columns)
     points: tuple[float, ...]  # the points a, as factors of the step
-    #: Norm to which the margins of the step are clipped; released or public.
-    reach: float
+    reach: float  # the least divisor; released or public
 
     def __post_init__(self):
         n_points = len(self.points)
@@ -587,7 +591,8 @@ class TemperatureSum(_Sum):
         start_integers, own = _integers(self.start)
         step_integers, other = _integers(self.step)
         start_unit, step_unit = own * rows.unit, other * rows.unit
-        bound = math.floor(query.loss.max_residual(self.n_classes) / unit)
+        most = query.loss.max_residual(self.n_classes)
+        bound, below = math.floor(most / unit), most * SHRINK
         with np.errstate(all="ignore"):  # a warning would reveal private margins
             for first, last in rows.stretches(batch, 0, size):
                 for block in blocks(last - first, rows.n_entries):
@@ -598,10 +603,14 @@ class TemperatureSum(_Sum):
                     if query.offset is not None:
                         start += query.offset[index]
                     norm = np.sqrt(_inner(step, step))
-                    cut = step / np.maximum(norm, self.reach)[:, None]
                     for place, point in enumerate(self.points):
                         margins = start + point * step
                         residual = query.loss.residual(margins, query.target[index])
+                        length = norm
+                        if self.n_classes:
+                            largest = query.loss.largest_residual(margins)
+                            length = norm * np.sqrt(_inner(largest, largest)) / below
+                        cut = step / np.maximum(length, self.reach)[:, None]
                         own = np.trunc(_inner(residual, cut) / unit)
                         own = np.clip(np.nan_to_num(own), -bound, bound)
                         total[place] += int(own.sum())  # integers below 2**53

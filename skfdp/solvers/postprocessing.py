@@ -29,7 +29,7 @@ from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries.linear import LinearQuery, huber
+from skfdp.queries.linear import LOSSES, LinearQuery, huber
 from skfdp.queries.statistics import TemperatureSum
 from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget
@@ -38,17 +38,18 @@ from skfdp.solvers.public_model import PublicModel, PublicRegression
 TEMPERATURE = "temperature"
 #: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
-#: Clip norm of the margins of the step, divided by their expected root mean square.
-REACH = 0.7
+#: The `reach` of `TemperatureSum`, divided by the expected root mean square of margins:
+#: for classifiers, and for wide regressions.
+REACH, REACH_WIDE = 0.25, 0.7
 #: Candidate factors of the step (temperatures), and candidate curvatures divided by the
 #: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# Prior mean of the factor if the slopes have no noise, and largest share of ``mu**2``
-# for them: usually, and after a model.
-_USUAL_FACTOR, _MOST_SHARE, _MOST_AFTER = 0.5, 0.08, 0.12
-# The same mean after a released first model, and after a public model, which is better.
-_USUAL_AFTER = 0.35, 0.25
+# Prior mean of the factor if the slopes have no noise: usually, and after a public
+# model, which is better than a released one.
+_USUAL_FACTOR, _USUAL_AFTER = 0.3, 0.25
+# Largest share of ``mu**2`` for the slopes: usually, and after a model.
+_MOST_SHARE, _MOST_AFTER = 0.08, 0.12
 # Median of the curvature, divided by the expected one, and spread of its logarithm.
 _USUAL, _OF_USUAL = 0.6, 0.5
 # Prior standard deviation of a logit, and of the change that public columns make in a
@@ -302,12 +303,7 @@ def drift(
 
 
 def temperature(
-    slopes: np.ndarray,
-    noise_std: float,
-    n_records: int,
-    reach: float,
-    variance: float,
-    mean: float,
+    slopes: np.ndarray, noise_std: float, usual: float, mean: float
 ) -> tuple[float, float, float]:
     """Return the posterior mean of the factor, its noise, and its measured share.
 
@@ -318,11 +314,9 @@ def temperature(
     The slope of the loss along the step is modelled as linear in the factor a: it is
     ``H (a - a_0)``. The best factor a_0 has an exponential prior of this `mean`, which
     falls if the noise is larger than a usual slope. The curvature H is lognormal; it
-    is in proportion to the label variance `variance` at the start. `slopes` are
-    released at `POINTS`, each with noise of `noise_std`, from margins that are clipped
-    to the norm `reach`.
+    is in proportion to `usual`, the curvature that label variances at the start give.
+    `slopes` are released at `POINTS`, each with noise of `noise_std`.
     """
-    usual = variance * n_records * reach / REACH
     mean = mean / math.hypot(1, noise_std / usual)
     best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
     log = -best / mean - (np.log(_CURVATURES / _USUAL) / _OF_USUAL) ** 2 / 2
@@ -373,11 +367,13 @@ def scaled(
     `blocks` and `walk` describe the descent. `event` is that of the released slopes.
     `fitted` is as for `expected`. `mean_left` is the squared norm of the mean of rows.
     """
-    margins, shares, usual = offset, public.shares, _USUAL_AFTER[public.has_target]
+    margins, shares, usual = offset, public.shares, _USUAL_FACTOR
     if offset is None:  # an intercept or zero, the same for every record
         margins, shares = start[None, :, -1] * (bias or 0.0), None
-        usual = _USUAL_FACTOR
-    variance = max(float(np.average(label_variances(margins), weights=shares)), 1e-9)
+    elif public.has_target:
+        usual = _USUAL_AFTER
+    each = label_variances(margins)
+    variance = max(float(np.average(each, weights=shares)), 1e-9)
     clip, raw = query.clip_norm, theta - start
     step, n_fitted = expected(raw, blocks, walk, variance, clip, fitted)
     if bias is not None:
@@ -391,13 +387,17 @@ def scaled(
         error = drift(margins, shares, math.sqrt(square), believed, clip)
         moved = learnt * kept / (mean_left + bias**2) * error / bias
         step[:, -1] -= np.nan_to_num(moved, posinf=0, neginf=0)  # diverging steps
-    # The norm to which the margins of the step are clipped for each row.
-    reach = REACH * math.sqrt(product(step, step, blocks)) or 1.0
-    settings = {"start": start, "step": step, "points": POINTS, "reach": reach}
+    size = math.sqrt(product(step, step, blocks)) or 1.0
+    settings = {"start": start, "step": step, "points": POINTS, "reach": REACH * size}
     recipe = functools.partial(TemperatureSum, n_classes=public.n_classes, **settings)
     slopes = mechanism.release(TEMPERATURE, query.derived(recipe))
-    slopes = slopes + n_fitted * REACH / reach
-    known = float(event.noise_std[0]), public.n_records, reach, variance, usual
+    # Released slopes divide the residuals of a row by its largest one.
+    loss = LOSSES["log_loss"]
+    largest = np.linalg.norm(loss.largest_residual(margins), axis=1)
+    each *= loss.max_residual(public.n_classes) / largest
+    curvature = max(float(np.average(each, weights=shares)), 1e-9)
+    slopes = slopes + n_fitted * curvature / (variance * size)
+    known = float(event.noise_std[0]), public.n_records * curvature * size, usual
     factor, std, share = temperature(slopes, *known)
     return start + factor * step, std * step, share
 
@@ -536,7 +536,7 @@ def rescaled(
 
     Parameters are as for `scaled` and `shrunk`.
     """
-    reach = REACH * math.sqrt(product(theta, theta, blocks))
+    reach = REACH_WIDE * math.sqrt(product(theta, theta, blocks))
     if not 0 < reach < math.inf:  # infinite if the steps diverged
         return theta
     recipe = functools.partial(
@@ -548,7 +548,7 @@ def rescaled(
         entry = _slope(query.clip_norm) * block.square / len(block.columns)
         gain = np.clip(np.nan_to_num(walk.outcome(entry)[0]), 0, 1)
         n_fitted += len(block.columns) * float(gain)
-    best, curvature = _FACTORS[:, None], reach / REACH * _CURVATURES_OF_FACTORS
+    best, curvature = _FACTORS[:, None], reach / REACH_WIDE * _CURVATURES_OF_FACTORS
     # The curvature of one row is its margin times its clipped margin, divided by
     # `reach`. If nearly all margins are clipped, it is the mean absolute margin.
     unclipped = erf(reach / (math.sqrt(math.pi) * curvature))

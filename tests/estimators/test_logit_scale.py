@@ -208,11 +208,11 @@ def test_without_noise_a_step_is_taken_as_it_is():
 
 
 # -- the temperature ------------------------------------------------------------------
-def temperature(best, *, curvature=0.6, noise_std=1.0, n=1000, reach=2.0):
+def temperature(best, *, curvature=0.6, noise_std=1.0, n=1000, reach=3.0):
     """Return the temperature where the loss is least at `best`."""
-    slope = curvature * 0.25 * n * reach / logit_scale.REACH
-    slopes = slope * (np.array(logit_scale.POINTS) - best)
-    return logit_scale.temperature(slopes, noise_std, n, reach, 0.25, 0.5)[0]
+    usual = 0.25 * n * reach
+    slopes = curvature * usual * (np.array(logit_scale.POINTS) - best)
+    return logit_scale.temperature(slopes, noise_std, usual, 0.5)[0]
 
 
 @pytest.mark.parametrize("curvature", [0.1, 0.5, 1.0])

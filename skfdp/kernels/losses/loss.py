@@ -58,6 +58,15 @@ class Loss:
         self.leaf(out, narrow(target), self.parameter)
         return np.ascontiguousarray(out.T)
 
+    def largest_residual(self, margins: np.ndarray) -> np.ndarray:
+        """Return the residual of each row for its least likely class.
+
+        With the log loss, no other class gives the row a longer residual.
+        """
+        if margins.shape[1] == 1:
+            return self.residual(margins, margins[:, 0] < 0)
+        return self.residual(margins, margins.argmin(axis=1))
+
     def target_free_residual(self, margins: np.ndarray) -> np.ndarray:
         """Return the residuals averaged over all labels, from the margins alone."""
         return self.target_free.residual(margins, np.empty(0, dtype=np.int64))
