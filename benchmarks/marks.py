@@ -185,10 +185,14 @@ def mutants(survivors: bool = False) -> int:
     return sum(int(killed) + int(late) for killed, late in counts)
 
 
-def known(pattern: str) -> float:
-    """Return a figure of the put-aside tables of `known_without_data.py`."""
+def known(pattern: str, start: str = "now") -> float:
+    """Return a figure of the put-aside tables of `known_without_data.py`.
+
+    It is the first one after the line that ends with `start`.
+    """
     text = (RESULTS / "known_without_data.txt").read_text("utf-8")
-    return float(re.search(pattern, text.split("== aside, now")[1], re.MULTILINE)[1])
+    text = text.split(f"== aside, {start}\n")[1]
+    return float(re.search(pattern, text, re.MULTILINE)[1])
 
 
 # ---------------------------------------------------------------- times
@@ -306,10 +310,14 @@ MARKS = [
     Mark("    survivors without a reason", lambda: mutants(survivors=True), 0),
     Mark(
         "nothing public: % above the floor",
-        lambda: known(r"^nothing +[\d.]+ +[\d.]+ +([\d.]+)"),
+        lambda: known(r"^nothing +[\d.]+ +[\d.]+ +([\d.]+)", "nothing public"),
         3,
     ),
-    Mark("    of small signals", lambda: known(r"^nothing +[\d.]+ +([\d.]+)"), 22, 15),
+    Mark(
+        "    of small signals",
+        lambda: known(r"^nothing +[\d.]+ +([\d.]+)", "nothing public"),
+        15,
+    ),
     Mark("half public: % behind a rival", lambda: known(r"^all: ([\d.]+) of"), 6.5, 6),
     Mark("public target: % above the free", lambda: known(r"3,000: ([\d.]+) %"), 3),
     Mark("gaps as stated, %", lambda: known(r"quartiles: ([\d.]+) %"), 40, least=True),
