@@ -140,6 +140,11 @@ encoder_ : DeclaredEncoder
     takes the place of X in the formulas above.
 coef_noise_ : CoefficientNoise
     Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
+interactions_ : Interactions
+    Interactions of public columns, if the schema of a table with a private target has
+    them and the budget is large enough. Their margins,
+    ``interactions_.beside(rows)`` of the encoded public columns, are added to those of
+    `coef_`.
 input_scaler_ : InputScaler
     Clipping and scaling of inputs; the same function in `fit` and `predict`.
 solver_ : object of `skfdp.solvers`
@@ -368,8 +373,9 @@ _UNDECLARED = {
 def digest_of(model: Any) -> str | None:
     """Return the SHA-256 of the released numbers of a model; see `PrivacyReport`."""
     found, empty = hashlib.sha256(), hashlib.sha256().digest()
-    for name in model._released:
+    for name in (*model._released, "interactions_"):
         value = getattr(model, name, None)
+        value = getattr(value, "weights", value)
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, float | np.floating | np.ndarray):
                 found.update(np.asarray(part, dtype="<f8").tobytes())
@@ -540,7 +546,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         method, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
-        report = self._report(public, fit_plan, plan.n_steps is not None, ledger)
+        report = self._report(public, fit_plan, plan, ledger)
         subtasks = {} if plan.n_steps is None else {"max_subtasks": plan.n_steps}
         with users_state():
             context = self._init_callback_context(**subtasks)
@@ -685,6 +691,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                 same = own is usual or (np.isscalar(own) and own == usual)
                 if part not in BESIDE and not same:
                     asked[part] = f"{part}={shown(own)}{where}"
+        if getattr(public.declared.schema, "interactions", None) == "pairs":
+            asked["interactions"] = "interactions='pairs' of the schema"
         for method in self._methods(public):
             if public.declared.releases_bounds and public.n_private:
                 method = BoundsFirst(method)
@@ -767,10 +775,11 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         self,
         public: PublicRecords,
         plan: FitPlan,
-        in_steps: bool,
+        of_method: Plan,
         ledger: PrivacyLedger | None,
     ) -> PrivacyReport:
         """Return the report of a planned fit, before it is charged."""
+        in_steps = of_method.n_steps is not None
         steps = ("every intermediate step of the training",) * in_steps
         return PrivacyReport.from_events(
             subject=plan.subject,
@@ -781,6 +790,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             feature_names=public.columns,
             target_name=public.target_name,
             released=self._released
+            + of_method.also_released
             + ("input_scaler_",) * public.declared.releases_bounds
             + steps,
             assumptions=(

@@ -52,6 +52,12 @@ def pipeline_of(model: Any) -> Any:
             "scikit-learn has these predictions: save this model with joblib, or fit "
             "it with public_model='linear' or None."
         )
+    if hasattr(model, "interactions_"):
+        raise ValueError(
+            "the model has interactions, so no linear model of scikit-learn has these "
+            "predictions: save this model with joblib, or declare interactions=None "
+            "in the schema."
+        )
     convert = _of_numbers if model._reader.declaration.schema is None else _of_schema
     columns, coef, intercept = convert(
         model, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
@@ -402,22 +408,31 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
     std = std if noise is None else noise.std
     features = np.array([*names(model, coef.shape[1]), "intercept"], dtype=object)
     places = _places(model.encoder_) if hasattr(model, "encoder_") else {}
-    share = getattr(getattr(model, "public_model_", None), "share", 0.0)
-    if share:  # the factor of margins that `coef_` does not include
-
-        def inserted(values: np.ndarray, value: Any) -> np.ndarray:
-            return np.insert(values, coef.shape[1], value, axis=-1)
-
-        weights, std = inserted(weights, share), inserted(std, 0.0)
-        features = inserted(features, "public model")
-        places = {
-            name: inserted(each, {"column": "public model"}.get(name, ""))
-            for name, each in places.items()
-        }
     n_outputs, n_weights = weights.shape
+    # What `coef_` does not include: the factor of margins of a public model, and the
+    # sizes of interactions, whose noise is unknown.
+    share = getattr(getattr(model, "public_model_", None), "share", 0.0)
+    more = {"public model": np.full(n_outputs, share)} if share else {}
+    interactions = getattr(model, "interactions_", None)
+    if interactions is not None:
+        more |= dict(zip(interactions.names, interactions.sizes.T, strict=True))
+    sizes = np.reshape([*more.values()], (-1, n_outputs)).T
+
+    def inserted(values: np.ndarray, own: Any) -> np.ndarray:
+        """Return values with those of `more` before the last one, the intercept's."""
+        own = np.broadcast_to(own, (*values.shape[:-1], len(more)))
+        return np.concatenate([values[..., :-1], own, values[..., -1:]], axis=-1)
+
+    weights = inserted(weights, sizes)
+    std = inserted(std, [0.0 if name == "public model" else np.nan for name in more])
+    features = inserted(features, [*more])
+    places = {
+        name: inserted(each, [*more] if name == "column" else "")
+        for name, each in places.items()
+    }
     found: dict[str, np.ndarray] = {}
     if n_outputs > 1:
-        found["class"] = np.repeat(model.classes_, n_weights)
+        found["class"] = np.repeat(model.classes_, weights.shape[1])
     found["feature"] = np.tile(features, n_outputs)
     found |= {name: np.tile(each, n_outputs) for name, each in places.items()}
     found |= {"coef": weights.ravel(), "noise_std": std.ravel()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.data._basis import MISSING, OTHER, Block
+from skfdp.data._basis import MISSING, OTHER, Block, placed
 from skfdp.data.cells import objects
 from skfdp.data.validation import check_number
 from skfdp.export import QUANTILE, names
@@ -75,6 +75,25 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     ax.invert_yaxis()
 
 
+def _heat_map(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
+    """Draw an interaction, of the output for which it is largest."""
+    x, y = effect.places
+    k = int(np.ptp(effect.values, axis=(1, 2)).argmax())
+    most, sides = np.abs(effect.values[k]).max(), []
+    for name, side in zip("xy", (x, y), strict=True):
+        if side.dtype.kind == "O":  # levels
+            getattr(ax, f"set_{name}ticks")(range(len(side)), map(str, side))
+            ax.tick_params(name, labelsize="x-small", rotation=90 * (name == "x"))
+            side = np.arange(len(side))
+        sides.append(side)
+    limits = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest"}
+    found = ax.pcolormesh(*sides, effect.values[k].T, **limits)
+    ax.figure.colorbar(found, ax=ax, label=display.outputs[k])
+
+
+_DRAW = {"bars": _bars, "curve": _draw_curve, "heat map": _heat_map}
+
+
 def _new_grid(n_panels: int, ax: Any) -> list[Any]:
     if not n_panels:
         raise ValueError("there is no effect to draw: choose at least one.")
@@ -108,16 +127,18 @@ def _new_grid(n_panels: int, ax: Any) -> list[Any]:
 class Effect:
     """The contribution of one raw column to the margin, minus its mean.
 
-    The mean is that over the knots of a curve, or over the declared categories.
+    The mean is that over the knots of a curve, or over the declared categories. The
+    effect of an interaction is what it adds to the contributions of its two columns.
 
     Attributes
     ----------
     name : str
         Name of the column, or of a part of a date.
-    kind : {"curve", "bars"}
+    kind : {"curve", "bars", "heat map"}
     places : tuple of ndarray
-        One array: the points at which a curve is computed, or the names of the bars.
-    values : ndarray of shape (n_outputs, n_places)
+        The points at which a curve is computed, or the names of the bars; for a heat
+        map, one such array for each of the two columns.
+    values : ndarray of shape (n_outputs, n_places) or (n_outputs, n_first, n_second)
         The effect at each of the places.
     noise_std : ndarray of the shape of values
         Standard deviation of the noise in each value; NaN if unknown.
@@ -177,7 +198,9 @@ class EffectsDisplay:
     ):
         """Draw the effects of a fitted model.
 
-        Columns with knots are drawn as curves, columns of categories as bars. The
+        Columns with knots are drawn as curves, columns of categories as bars, and
+        interactions as heat maps, of the class for which they are largest; the first of
+        the two columns is on the horizontal axis. The
         effects of "other" and "missing" are drawn separately. For a model without an
         encoder the coefficients are drawn as bars, each times the width of the bounds
         of its column (without bounds, times 1).
@@ -271,13 +294,15 @@ class EffectsDisplay:
         panels = list(zip(self.effects.values(), self.axes_, strict=True))
         for effect, panel in panels:
             panel.set_title(effect.name, fontsize="medium")
-            (_bars if effect.kind == "bars" else _draw_curve)(effect, panel, self)
-        # All panels show the same range of values: curves on y, bars on x.
-        ranges = [
-            panel.get_xlim() if effect.kind == "bars" else panel.get_ylim()
+            _DRAW[effect.kind](effect, panel, self)
+        panels = [pair for pair in panels if pair[0].kind != "heat map"]
+        # All other panels show the same range of values: curves on y, bars on x.
+        ends = [
+            end
             for effect, panel in panels
+            for end in (panel.get_xlim() if effect.kind == "bars" else panel.get_ylim())
         ]
-        limits = min(low for low, _ in ranges), max(high for _, high in ranges)
+        limits = min(ends, default=None), max(ends, default=None)
         for effect, panel in panels:
             side = "x" if effect.kind == "bars" else "y"
             panel.set(**{f"{side}lim": limits, f"{side}label": self.unit})
@@ -328,23 +353,44 @@ def _shown(model: Any, target: Any) -> tuple[np.ndarray, float, str, list]:
     return rows, sign, unit, outputs
 
 
+def _axis(block: Block, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return places of a block on an axis, and their encoded columns."""
+    if block.draws == "bars":
+        levels = [one for one in block.levels if one not in (OTHER, MISSING)]
+        return objects(levels), np.eye(len(levels), len(block.levels))
+    end = block.knots[-1] if block.end is None else block.end
+    places = block.raw(np.linspace(block.knots[0], end, n_points))
+    return places, block.encode(places)
+
+
 def _effect_of(block: Block, made: Callable[..., Effect]) -> Effect:
     """Return the effect of a block of encoded columns; `made` returns an effect."""
-    each = dict(zip(block.levels, np.eye(len(block.levels)), strict=True))
-    others = {one: each.pop(one) for one in (OTHER, MISSING) if one in each}
+    places, rows = _axis(block, 201)
     if block.draws == "bars":
-        places, rows = objects(each), np.array([*each.values()])
         # Without declared categories there is no mean to subtract.
-        centre = rows.mean(axis=0) if each else 0.0
+        centre = rows.mean(axis=0) if len(rows) else 0.0
     else:
-        end = block.knots[-1] if block.end is None else block.end
-        places = block.raw(np.linspace(block.knots[0], end, 201))
-        rows = block.encode(places)
         centre = block.encode(block.raw(block.knots)).mean(axis=0)
+    each = dict(zip(block.levels, np.eye(len(block.levels)), strict=True))
+    others = {one: each[one] for one in (OTHER, MISSING) if one in each}
     apart = np.array([*others.values()]) - centre
     apart = made(block.name, "bars", objects(others), apart, block.start)
-    rows = np.reshape(rows, (-1, len(block.levels))) - centre
-    return made(block.name, block.draws, places, rows, block.start, apart)
+    return made(block.name, block.draws, places, rows - centre, block.start, apart)
+
+
+def _heat_maps(model: Any, encoder: Any) -> Iterator[tuple[str, tuple, np.ndarray]]:
+    """Yield the name, the places and the values of each interaction of a model."""
+    found, mask = model.interactions_, model.input_scaler_.public
+    known = placed(b for b in encoder.blocks_ if mask is None or mask[b.start])
+    for name, part in zip(found.names, found.products.parts, strict=True):
+        blocks = [known[k] for k in found.products.columns[:, part.start]]
+        places, axes = zip(*(_axis(block, 41) for block in blocks), strict=True)
+        rows = np.zeros((*map(len, places), known[-1].stop))
+        for side, (block, axis) in enumerate(zip(blocks, axes, strict=True)):
+            rows[..., block.start : block.stop] = np.expand_dims(axis, 1 - side)
+        values = found.products(rows.reshape(-1, rows.shape[2]))[:, part]
+        values = found.weights[:, part] @ values.T
+        yield name, places, values.reshape(-1, *rows.shape[:2])
 
 
 def _effects(
@@ -388,4 +434,8 @@ def _effects(
     else:
         check_is_fitted(encoder)
         effects = {one.name: _effect_of(one, made) for one in encoder.blocks_}
+    if hasattr(model, "interactions_"):
+        for name, places, values in _heat_maps(model, encoder):
+            values, unknown = sign * values[drawn], np.full(values[drawn].shape, np.nan)
+            effects[name] = Effect(name, "heat map", places, values, unknown)
     return effects, unit, outputs, noise

@@ -59,6 +59,7 @@ from skfdp.solvers import (
 from skfdp.solvers.centring import Centring
 from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
+from skfdp.solvers.interactions import WithInteractions
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Method, Needs
 from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, is_far, n_threads
@@ -255,6 +256,19 @@ class LinearModel(PrivateEstimator):
             chosen.clip_features,
         )
 
+    def _with_interactions(self, public: PublicRecords, method: Method) -> Method:
+        """Return the method with interactions of public columns, if there can be any.
+
+        A public target has boosted trees instead.
+        """
+        schema = public.declared.schema
+        if schema is None or schema.interactions is None or public.has_target:
+            return method
+        if public.sparse or public.in_partitions or not public.mask.any():
+            return method
+        asked = schema.interactions == "pairs"
+        return WithInteractions(method, public.encoding, public.encoded, asked)
+
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         """Return the fitted attributes, from weights on the rescaled columns.
 
@@ -292,6 +306,8 @@ class LinearModel(PrivateEstimator):
             attributes["classes_"] = public.classes
         if found.public_model is not None:
             attributes["public_model_"] = found.public_model
+        if found.interactions is not None:
+            attributes["interactions_"] = found.interactions
         if noise is not None:
             attributes["coef_noise_"] = noise
         return attributes
@@ -306,7 +322,9 @@ class LinearModel(PrivateEstimator):
         table : pandas.DataFrame
             One row for each coefficient; the last row is "intercept". The row before
             it is "public model" if margins of a public model are added to those of
-            `coef_`; its coefficient is their factor. With several
+            `coef_`; its coefficient is their factor. Before it there is also a row for
+            each interaction, such as "age × sex"; its coefficient is the root mean
+            square of what it adds to margins, and its noise is NaN. With several
             classes there are such rows for each class, one class after the other.
             Columns:
 
@@ -383,7 +401,8 @@ class LinearModel(PrivateEstimator):
         Raises
         ------
         ValueError
-            If the predictions include a public model that is not linear.
+            If the predictions include interactions, or a public model that is not
+            linear.
 
         Notes
         -----
@@ -416,20 +435,22 @@ class LinearModel(PrivateEstimator):
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        """Return ``input_scaler_(X) @ coef_.T + intercept_``, plus a public model.
+        """Return ``input_scaler_(X) @ coef_.T + intercept_``, and what is beside it.
 
         `coef_` includes the linear part of a public model, so only the other part of
-        its margins is added.
+        its margins is added, and those of interactions.
         """
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
         margins = np.empty((X.shape[0], len(coef)))
-        model, public = getattr(self, "public_model_", None), self.input_scaler_.public
+        beside = "public_model_", "interactions_"
+        models = [getattr(self, name) for name in beside if hasattr(self, name)]
+        public = self.input_scaler_.public
         of_model = slice(None) if public is None else public
         for block in row_blocks(X):
             rows = self.input_scaler_(X[block])
             margins[block] = rows @ coef.T + self.intercept_
-            if model is not None and model.share:
+            for model in models:
                 margins[block] += model.beside(rows[:, of_model])
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
@@ -529,6 +550,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     public_model_ : PublicModel
         The public model, if one was used. `coef_` includes its linear part. The margins
         of its `estimator`, times its `share`, are added to those of `coef_`.
+    <interactions_>
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -674,18 +696,18 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         )
         mixed = 0 < public.n_private < public.n_features and not public.has_target
         if mixed and not many and type(solver) is NoisyGradientDescent:
-            first = self._label_statistic(public.of_public, OneShot.max_iter, False)
+            first = self._label_statistic(public, OneShot.max_iter, False)
             after = dataclasses.replace(descent, public_model=None, follows=True)
             yield FirstModel(first, after)
         yield descent
 
     def _label_statistic(
         self, public: PublicRecords, max_iter: int, estimates: bool = True
-    ) -> LabelStatistic | FirstModel:
+    ) -> Method:
         given = LOSSES["log_loss"], self.C, max_iter, bool(self.fit_intercept)
-        if public.is_narrowed:
+        if public.is_narrowed and public.mask.all():
             return FirstModel(LabelStatistic(*given, estimates=False), None)
-        return LabelStatistic(*given, estimates)
+        return self._with_interactions(public, LabelStatistic(*given, estimates))
 
     def _without_privacy(self, records: Records) -> LinearFit:
         public = records.public
@@ -869,6 +891,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     public_model_ : PublicRegression
         The public model, if the descent used one. `coef_` and `intercept_` include its
         linear part; `predict` adds the rest, as for `FeatureDPLogisticRegression`.
+    <interactions_>
     <n_iter_>
     <privacy_>
     <n_features_in_>
@@ -981,7 +1004,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
 
     def _methods(self, public: PublicRecords) -> Iterator[Method]:
         given = public.declared.parameters
-        yield Descent(
+        descent = Descent(
             loss=self._loss(),
             loop=given["solver"],
             centring=self._centring(given),
@@ -989,6 +1012,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             public_model=given["public_model"],
             n_jobs=n_threads(self.n_jobs),
         )
+        yield self._with_interactions(public, descent)
 
     def _without_privacy(self, records: Records) -> LinearFit:
         scales = self._scales(auto=1.0)
@@ -1013,7 +1037,11 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
             noise = noise.scaled(units.scale)
         if found.public_model is not None:
             intercept = intercept - units.offset()
-        found = dataclasses.replace(found, coef=coef, intercept=intercept, noise=noise)
+        own = found.interactions
+        if own is not None and not units.log:
+            own = own.scaled(units.scale)
+        changed = {"coef": coef, "intercept": intercept, "noise": noise}
+        found = dataclasses.replace(found, **changed, interactions=own)
         attributes = super()._attributes(public, found)
         for name in ("coef_", "intercept_"):
             attributes[name] = attributes[name][0]

@@ -107,6 +107,11 @@ class TableSchema:
         Delimiter and encoding of CSV files.
     skip_lines : int, default=0
         Number of lines of a CSV file before the line of names.
+    interactions : {"auto", "pairs", None}, default="auto"
+        Whether linear models of a private target have interactions of public columns,
+        beside the effects of single columns. "auto": if the budget is large enough for
+        the number of records (:ref:`interactions`). "pairs": always; a fit that cannot
+        have interactions is refused.
     declared_by : str, default=None
         Name of a file from another source, from which the declarations come.
     counts_seen : bool, default=False
@@ -152,6 +157,7 @@ class TableSchema:
     delimiter: str = ","
     encoding: str = "utf-8"
     skip_lines: int = 0
+    interactions: str | None = "auto"
     declared_by: str | None = None
     counts_seen: bool = False
 
@@ -169,6 +175,7 @@ class TableSchema:
             missing=Category(missing=self.missing).missing,
             decimal=self.decimal or None,
             thousands=self.thousands or None,
+            interactions=self.interactions or None,
         )
         try:
             self._check()
@@ -214,6 +221,7 @@ class TableSchema:
                 "it out."
             )
 
+        check_choice("interactions", self.interactions, ("auto", "pairs", None))
         check_choice("decimal", self.decimal, (".", ",", None))
         known = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
         check_choice("thousands", self.thousands, known)
@@ -695,7 +703,7 @@ class TableSchema:
         lines = [_TITLE]
         for key, (name, comment) in _SETTINGS.items():
             value = getattr(self, name)
-            if value or key not in _RARE:
+            if key not in _RARE or value != getattr(TableSchema, name):
                 lines += ["\n[dialect]"] * (key == "delimiter")
                 text = _toml([value + 1] if key == "headerRows" else value)
                 more = f"  # {comment}" * bool(comment and not value)
@@ -1127,13 +1135,16 @@ _SETTINGS = {
     "decimalChar": ("decimal", ""),
     "groupChar": ("thousands", "thousands mark"),
     "encoding": ("encoding", ""),
+    "interactions": ("interactions", "none"),
     "declaredBy": ("declared_by", ""),
     "privateCountsSeen": ("counts_seen", ""),
     "delimiter": ("delimiter", ""),  # this and the next are of the dialect
     "headerRows": ("skip_lines", ""),
 }
-#: Settings that a file contains only if they have a value.
-_RARE = ("maxRowsPerGroup", "declaredBy", "privateCountsSeen")
+#: Settings that a file contains only if they differ from their defaults, and those for
+#: which empty text is a value.
+_RARE = ("maxRowsPerGroup", "interactions", "declaredBy", "privateCountsSeen")
+_MAY_BE_EMPTY = ("decimalChar", "interactions")
 
 
 def _entry(schema: TableSchema, name: str) -> str:
@@ -1199,7 +1210,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
                 (line,) = value
                 check_number(key, line, integral=True)
                 value = line - 1
-            if key in _SETTINGS and (filled({key: value}) or key == "decimalChar"):
+            if key in _SETTINGS and (filled({key: value}) or key in _MAY_BE_EMPTY):
                 given[_SETTINGS[key][0]] = value
         outcomes = given.get("outcomes", ())
         columns = {

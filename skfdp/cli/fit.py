@@ -95,8 +95,15 @@ class FitTask:
         if arguments.n_records is not None:
             with refusing(ValueError):  # the message quotes this public number alone
                 relation = AddOrRemoveOne(arguments.n_records)
-        # A file of skops, which must be safe to load, cannot hold trees.
+        # A file of skops, which must be safe to load, cannot hold trees or products.
         skops = Path(getattr(arguments, "model", None) or "").suffix == ".skops"
+        if skops and schema.interactions == "pairs":
+            raise CommandError(
+                "a .skops file cannot hold interactions='pairs' of the schema: end the "
+                "name of --model in .joblib."
+            )
+        if skops:
+            schema = dataclasses.replace(schema, interactions=None)
         known = self.outcome.public and self.features(public=True) and not everything
         return models[bool(self.outcome.bounds)](
             arguments.epsilon,

@@ -16,9 +16,11 @@ import math
 
 import numpy as np
 
+from skfdp.data.grid import blocks
 from skfdp.data.records import PublicRecords
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.solvers.descent import Descent, DescentPlan
+from skfdp.solvers.interactions import WithInteractions
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Budget, Needs, Plan, of_model
 from skfdp.solvers.parameters import gap_of
@@ -83,7 +85,7 @@ class FirstModel:
     (:ref:`released-first-model`).
     """
 
-    first: LabelStatistic
+    first: LabelStatistic | WithInteractions
     after: Descent | None
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
@@ -153,6 +155,7 @@ class FirstModel:
                 signal, public.n_features, public.n_private, public.n_classes, False
             ),
             counts_labels=first.counts_labels or last.counts_labels,
+            also_released=first.also_released,
             first=first,
             after=after,
         )
@@ -169,11 +172,17 @@ class FirstModel:
         whole, own = first.embedded(records.public.kept), records.public.of_public
         if plan.after is None:
             return whole
-        margins = [
-            own.input_scaler.restored(rows) @ first.coef.T + first.intercept
-            for rows in own.blocks()
-        ]
-        start = dataclasses.replace(prepared[1], offset=np.concatenate(margins))
+        margins = np.concatenate(
+            [
+                own.input_scaler.restored(rows) @ first.coef.T + first.intercept
+                for rows in own.blocks()
+            ]
+        )
+        if first.interactions is not None:
+            encoded = records.public.encoded
+            for block in blocks(*encoded.shape):
+                margins[block] += first.interactions.beside(encoded[block])
+        start = dataclasses.replace(prepared[1], offset=margins)
         watched = of_model(on_step, lambda model: model.beside(whole))
         fit = self.after.run(records, start, plan.after, mechanism, watched)
         return fit.beside(whole)

@@ -230,6 +230,8 @@ class Plan:
     counts_labels: bool = False
     #: Predictive power that the noise is expected to cost; see `FitPlan`.
     expected_gap: tuple[float, float, float] | None = None
+    #: Released attributes that only some fits of the estimator have.
+    also_released: tuple[str, ...] = ()
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""

@@ -1061,6 +1061,8 @@ class LinearFit:
     #: Margins of the released or public class frequencies; None if unknown.
     log_odds: np.ndarray | None = None
     one_shot: bool = False  # whether it was computed from one label statistic
+    #: The `Interactions`, whose margins are not included in `coef`; None: none.
+    interactions: Any = None
 
     def balanced(self) -> LinearFit:
         """Return the classifier for equal class sizes, as post-processing.
@@ -1100,4 +1102,5 @@ class LinearFit:
             intercept=self.intercept + first.intercept,
             noise=self.noise and self.noise.beside(first.noise),
             log_odds=first.log_odds,
+            interactions=first.interactions,
         )
