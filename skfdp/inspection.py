@@ -77,17 +77,12 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
 
 def _heat_map(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     """Draw an interaction, of the output for which it is largest."""
-    x, y = effect.places
     k = int(np.ptp(effect.values, axis=(1, 2)).argmax())
-    most, sides = np.abs(effect.values[k]).max(), []
-    for name, side in zip("xy", (x, y), strict=True):
-        if side.dtype.kind == "O":  # levels
-            getattr(ax, f"set_{name}ticks")(range(len(side)), map(str, side))
-            ax.tick_params(name, labelsize="x-small", rotation=90 * (name == "x"))
-            side = np.arange(len(side))
-        sides.append(side)
+    x, y = (at.astype(str) if at.dtype.kind == "O" else at for at in effect.places)
+    most = np.abs(effect.values[k]).max()
     limits = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest"}
-    found = ax.pcolormesh(*sides, effect.values[k].T, **limits)
+    found = ax.pcolormesh(x, y, effect.values[k].T, **limits)
+    ax.tick_params("x", rotation=90 * (x.dtype.kind == "U"))
     ax.figure.colorbar(found, ax=ax, label=display.outputs[k])
 
 

@@ -261,13 +261,12 @@ class LinearModel(PrivateEstimator):
 
         A public target has boosted trees instead.
         """
-        schema = public.declared.schema
-        if schema is None or schema.interactions is None or public.has_target:
+        asked = getattr(public.declared.schema, "interactions", None)
+        can_have = public.mask.any() and not (public.has_target or public.sparse)
+        if asked is None or not can_have or public.in_partitions:
             return method
-        if public.sparse or public.in_partitions or not public.mask.any():
-            return method
-        asked = schema.interactions == "pairs"
-        return WithInteractions(method, public.encoding, public.encoded, asked)
+        known = public.encoding, public.encoded, asked == "pairs"
+        return WithInteractions(method, *known)
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         """Return the fitted attributes, from weights on the rescaled columns.

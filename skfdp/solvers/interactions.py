@@ -33,7 +33,6 @@ from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Budget, Method, Needs, Plan, of_model
 from skfdp.solvers.postprocessing import LinearFit
-from skfdp.solvers.public_model import Positions
 
 #: From this signal on, which is the number of records divided by the noise in a sum of
 #: rows of norm 1, products helped on most tables. Below about 1,000 they cost accuracy.
@@ -47,15 +46,12 @@ ORDERS = 0.7, 0.5
 SCALE_OF_PRODUCTS = 0.3
 
 
-def shapes_of(
-    block: Block, count: np.ndarray, place: np.ndarray, n_levels: int
-) -> np.ndarray:
+def shapes_of(block: Block, count: np.ndarray, n_levels: int) -> np.ndarray:
     """Return shapes of a column, as numbers for each of its encoded columns.
 
-    `count` are the sums of the encoded columns, and `place` the first column of
-    `Positions`. The result has the shape (n_encoded, n_shapes). There are at most
-    `n_levels` shapes of a category, and ``n_levels - 1`` of a number. A constant that
-    is added to a shape changes nothing.
+    `count` are the sums of the encoded columns. The result has the shape (n_encoded,
+    n_shapes). There are at most `n_levels` shapes of a category, and ``n_levels - 1``
+    of a number. A constant that is added to a shape changes nothing.
     """
     n_encoded = len(block.levels)
     if block.monotone:  # an interaction could make its effect fall
@@ -74,11 +70,8 @@ def shapes_of(
         found[: block.missing] = np.column_stack([np.cos(angle), np.sin(angle)])
         found *= ORDERS[0]
     else:
-        # The ranks of the knots among the places of the rows.
-        place = np.sort(place[~np.isnan(place)])
-        knots = 1.0 + np.arange(block.missing)
-        below = sum(np.searchsorted(place, knots, side) for side in ("left", "right"))
-        rank = below / max(1, 2 * len(place))
+        mass = count[: block.missing]  # of rows at the knots
+        rank = (np.cumsum(mass) - mass / 2) / max(mass.sum(), 1.0)
         legendre = 2 * rank - 1, 6 * rank * (rank - 1) + 1
         found[: block.missing] = np.column_stack(legendre) * ORDERS
     return found[:, : n_levels - 1]
@@ -129,18 +122,12 @@ class ProductsOfShapes:
         **Guarantees.** The result is a function of the public columns.
         """
         columns = encoding.of_public
-        counts, places = np.zeros(encoded.shape[1]), []
-        for part in blocks(*encoded.shape):
-            rows = encoded[part]
-            counts += rows.sum(axis=0)
-            places.append(Positions(columns).transform(rows))
-        # A cyclic number has two places, of which none is needed.
-        first = np.cumsum([0, *(1 + (block.end is not None) for block in columns)])
-        places = np.concatenate(places).T[first[:-1]]
+        parts = [*blocks(*encoded.shape)]
+        counts = sum(encoded[part].sum(axis=0) for part in parts)
         for n_levels in NUMBERS_OF_LEVELS:
             found = [
-                shapes_of(block, counts[block.start : block.stop], place, n_levels)
-                for block, place in zip(columns, places, strict=True)
+                shapes_of(block, counts[block.start : block.stop], n_levels)
+                for block in columns
             ]
             ends = np.cumsum([0, *(own.shape[1] for own in found)])
             products = [
@@ -159,8 +146,7 @@ class ProductsOfShapes:
         a, b, i, j = np.array(products).T
         fits = np.zeros((1 + ends[-1], len(products)))
         learnt = cls(shapes, np.array([a, b]), np.array([i, j]), fits)
-        parts, total = blocks(*encoded.shape), 0.0
-        values = np.concatenate([encoded[part] @ shapes for part in parts])
+        total, values = 0.0, np.concatenate([encoded[part] @ shapes for part in parts])
         for part in learnt.parts:
             own = np.unique(learnt.pairs[:, part])
             given = np.column_stack([np.ones(len(values)), values[:, own]])
@@ -298,10 +284,10 @@ class WithInteractions:
 
     def plan(self, public, prepared: Wide, budget: Budget) -> Plan:
         """Return the plan of the method."""
-        if prepared.public is None:
-            return self.method.plan(public, prepared.own, budget)
-        plan = self.method.plan(prepared.public, prepared.own, budget)
-        return dataclasses.replace(plan, also_released=("interactions_",))
+        wide = prepared.public or public
+        plan = self.method.plan(wide, prepared.own, budget)
+        also_released = ("interactions_",) * (wide is not public)
+        return dataclasses.replace(plan, also_released=also_released)
 
     def run(self, records: Records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Fit the method, and return its interactions beside its other weights."""
