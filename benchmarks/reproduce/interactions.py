@@ -5,9 +5,11 @@ of the columns that tell most, each by itself (`--public most`). *auto* and *lin
 public models of the default fit, and *boosting* has the public columns alone. "labels":
 all columns are public, and the target is private. *default* is our fit, and *flips* are
 boosted trees in a `LabelDPClassifier` or `LabelDPRegressor`, which cross-validation on
-the random targets chooses. "noise": variances of a random number, and the least ones
-that any unbiased table of chances has. Scores are R2 for numbers, and log-loss for
-classes, with chances cut to [.001, .999]. Tables "own" were looked at once.
+the random targets chooses. "pairs": the target is private, all or some columns are
+public, and *additive* has ``interactions=None``. "noise": variances of a random number,
+and the least ones that any unbiased table of chances has. Scores are R2 for numbers,
+and log-loss for classes, with chances cut to [.001, .999]. Tables "own" were looked at
+once.
 
     PYTHONPATH=old python interactions.py target --methods auto --out before.jsonl
     python interactions.py target --out now.jsonl   # and labels, noise
@@ -42,7 +44,9 @@ import skfdp
 from skfdp.schema import Label, Number
 
 PARTS = {"target": ("auto", "linear", "boosting"), "labels": ("default", "flips")}
+PARTS["pairs"] = "pairs", "additive"
 EPSILONS = {"target": (0.3, 1.0, 3.0, 8.0), "labels": (0.3, 1.0, 2.0, 3.0, 8.0)}
+EPSILONS["pairs"] = 0.3, 1.0, 3.0, 8.0
 MOST, TREES = 20_000, {"max_leaf_nodes": 8, "max_iter": 60}
 #: Cells of the part "labels", all with at most this many rows.
 LABELS = {"bank churn": (2000, 7000), "cardio": (MOST,), "ACSIncome, step": (MOST,)}
@@ -66,12 +70,14 @@ CLUSTERS = {"n_features": 12, "n_informative": 6, "n_clusters_per_class": 4}
 CLUSTERS |= {"flip_y": 0.2, "random_state": 142}
 WAVES, PRODUCTS = ({"noise": n, "random_state": 143} for n in (3, 300))
 KNOWN = HALVES["dev"] | HALVES["aside"] | HALVES["regression"]
+ADDITIVE = "strong numbers, 3", "blocks of factors"  # tables without interactions
 HALF = {
     "dev": ("cardio", "telco churn", "ACSEmployment", "Adult"),
     "aside": ("bank churn", "ACSIncome", "ACSIncome, step", "stroke", "marketing"),
 }
 TABLES = {half: {name: KNOWN[name] for name in names} for half, names in HALF.items()}
 TABLES["own"] = {
+    **{name: KNOWN[name] for name in ADDITIVE},
     "slopes of groups": slopes,
     "clusters": lambda: sampled(*make_classification(30_000, **CLUSTERS)),
     "waves": lambda: sampled(*make_friedman1(30_000, **WAVES)),
@@ -97,10 +103,11 @@ def lines(part: str, name: str, load, given):
     y = y if numbers else y.astype(int)
     ours = skfdp.FeatureDPRegressor if numbers else skfdp.FeatureDPLogisticRegression
     frame, declared = with_curves(X, raw)
-    public = np.ones(raw.max() + 1, bool)
-    if target and given.public == "half":
+    public, share = np.ones(raw.max() + 1, bool), given.public
+    share = "all" if part == "labels" else share
+    if share == "half":
         public = public_columns(raw, "half")
-    elif target:
+    elif share == "most":
         public = most(frame, [place for place, _ in declared.values()], y)
     columns = {
         column: kind(public=bool(public[place]))
@@ -108,7 +115,6 @@ def lines(part: str, name: str, load, given):
     }
     known = [column for column, (place, _) in declared.items() if public[place]]
     outcome = Number(0, 1, public=target) if numbers else Label([0, 1], public=target)
-    schema = skfdp.TableSchema(columns | {"y": outcome}, outcomes=["y"])
 
     def built(method: str, epsilon: float, seed: int):
         """Return an estimator, not fitted."""
@@ -119,10 +125,14 @@ def lines(part: str, name: str, load, given):
             own = {"target_bounds": (0, 1)} if numbers else {"classes": [0, 1]}
             return kind(searched(numbers), epsilon, random_state=seed, **own)
         own = {"public_model": method} if target else {}
+        asked = None if method == "additive" else "auto"
+        schema = skfdp.TableSchema(
+            columns | {"y": outcome}, outcomes=["y"], interactions=asked
+        )
         own |= {"neighboring_relation": "replace_one", "random_state": seed}
         return ours(epsilon, DELTA, schema=schema, **own)
 
-    sizes = given.sizes if target else LABELS[name]
+    sizes = LABELS[name] if part == "labels" else given.sizes
     for n, seed in itertools.product(sizes, given.seeds):
         order = np.random.default_rng([seed, n]).permutation(len(y))
         n_test = min(MOST_TEST, round(0.3 * len(y)))
@@ -130,8 +140,9 @@ def lines(part: str, name: str, load, given):
         if len(rows) < n < MOST:  # a table that is smaller comes once
             continue
         cell = {"part": part, "table": name, "n": len(rows), "seed": seed}
-        cell["public"] = given.public if target else "all"
-        for method, epsilon in itertools.product(given.methods, EPSILONS[part]):
+        cell["public"] = share
+        epsilons = given.epsilons or EPSILONS[part]
+        for method, epsilon in itertools.product(given.methods, epsilons):
             noise = zlib.crc32(f"{name} {n} {epsilon} {seed}".encode())
             own = frame[known] if method in ("boosting", "flips") else frame
             start = time.process_time()
@@ -203,8 +214,9 @@ def main() -> None:
     parser.add_argument("part", choices=[*PARTS, "noise"], nargs="?")
     parser.add_argument("--tables", nargs="*", help="names; default: all")
     parser.add_argument("--methods", nargs="*", help="default: all of the part")
-    parser.add_argument("--public", choices=("half", "most"), default="half")
+    parser.add_argument("--public", choices=("half", "most", "all"), default="half")
     parser.add_argument("--sizes", nargs="*", type=int, default=[3000, MOST])
+    parser.add_argument("--epsilons", nargs="*", type=float, help="default: four")
     parser.add_argument("--seeds", nargs="*", type=int, default=range(5))
     parser.add_argument("--out", type=Path, default=Path("interactions.jsonl"))
     parser.add_argument("--report", type=Path, nargs="*")
@@ -214,7 +226,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     given.methods = given.methods or PARTS.get(given.part)
     every = {name: load for half in TABLES.values() for name, load in half.items()}
-    names = given.tables or (every if given.part == "target" else LABELS)
+    names = given.tables or (LABELS if given.part == "labels" else every)
     found = (lines(given.part, name, every[name], given) for name in names)
     for line in noise() if given.part == "noise" else itertools.chain(*found):
         with given.out.open("a") as file:
