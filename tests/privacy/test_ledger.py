@@ -563,27 +563,6 @@ class TestRefusalOfAFit:
         assert len([f for f in frames if package in Path(f.filename).parents]) == 1
         assert not ledger.entries and not hasattr(model, "coef_")
 
-    def test_a_plan_shows_noise_unit_and_cost(self):
-        model = DPSGDFClassifier(0.5, bounds=(0, 1), classes=[0, 1])
-        text = repr(plan := model.plan(self.X))
-        assert text.startswith(
-            "Plan of DPSGDFClassifier: epsilon 0.5 at delta 1e-05, for each of 60 "
-            "records (replace_one)\n"
-        )
-        persons = repr(model.plan(self.X, groups=np.arange(60) // 3))
-        assert "for all rows of each of 20 persons" in persons
-        lines = text.splitlines()[1:]
-        assert lines.pop().startswith("  share of predictive power")
-        for event, line in zip(plan.events, lines, strict=True):
-            assert f"{event.label} x {event.n_steps}: noise " in line
-            assert ("batch rate" in line) == (event.sampling_rate < 1)
-            assert f"{event.step_stds.min():.4g}" in line
-            assert f"{event.step_stds.max():.4g}" in line
-        free = DPSGDFClassifier(math.inf, bounds=(0, 1), classes=[0, 1])
-        assert repr(free.plan(self.X)).endswith("epsilon inf, without privacy")
-        assert (free.plan(self.X).mu, plan.mu) == (None, compose(plan.events).mu)
-        assert plan.to_dict()["mu"] == plan.mu == pytest.approx(gdp_mu(0.5, DELTA))
-
 
 # -- which fits share a ledger ---------------------------------------------------------
 MU = 0.1
