@@ -12,8 +12,6 @@ from skfdp import (
     PrivateCenteringTransformer,
 )
 from skfdp.data.arrays import blanked
-from skfdp.data.grid import GRID
-from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.solvers import FeatureDPSGD, GaussianCentering, NoisyGradientDescent
 
 
@@ -25,13 +23,6 @@ def sparse_rows(n=203, signed=True):
     return X
 
 
-def make_coordinates(d, scale=1.7, by_column=False):
-    rng = np.random.default_rng(1)
-    mean = rng.normal(size=d) / np.sqrt(d)
-    scale = rng.uniform(0.2, 1.5, d) if by_column else scale
-    return Coordinates.centred(InputScaler(), mean, scale, 0.1)
-
-
 @pytest.mark.parametrize("public", [[0, 2], [], [0, 1, 2, 3]])
 def test_tables_for_plans_hold_neither_private_values_nor_their_places(public):
     X = random_array((40, 4), density=0.4, format="csr", rng=np.random.default_rng(0))
@@ -40,28 +31,6 @@ def test_tables_for_plans_hold_neither_private_values_nor_their_places(public):
     np.testing.assert_array_equal(shown.toarray(), np.where(mask, X.toarray(), 0.0))
     assert shown.nnz == np.count_nonzero(X.toarray()[:, mask])
     np.testing.assert_array_equal(blanked(X.toarray(), mask), shown.toarray())
-
-
-def test_the_rows_are_what_they_stand_for():
-    """Integers times their unit: the centred and scaled row, within one grid unit."""
-    X = InputScaler().mapped(sparse_rows())
-    coordinates = make_coordinates(X.shape[1], scale=2.5)
-    dense = coordinates.grid(X.toarray())
-    loop = (X.toarray() - coordinates.mean) * 2.5
-    found = dense.values * dense.unit
-    np.testing.assert_allclose(found[:, :-1], loop, atol=1.01 * 2.5 * GRID)
-    np.testing.assert_allclose(found[:, -1], coordinates.bias)
-    # Entries saturate alike where the difference leaves the grid.
-    far = csr_array(np.array([[1.9, 0.0, -5.0], [0.0, 7.0, 1.0]]))
-    mean = np.array([-1.5, 1.9, 1.0])
-    own = Coordinates.centred(InputScaler(feature_bound=np.inf), mean, 1.0, None)
-    for rows, found in ((X, coordinates), (far, own)):
-        dense, sparse = found.grid(rows.toarray()), found.grid(rows)
-        entries = (sparse.data, sparse.indices, sparse.indptr)
-        filled = csr_array(entries, dense.values.shape).toarray()
-        np.testing.assert_array_equal(filled - sparse.shift, dense.values)
-        np.testing.assert_array_equal(sparse.squared_norms, dense.squared_norms)
-    assert np.abs(dense.values.astype(int)).max() == 2**15 - 1
 
 
 # -- whole fits -----------------------------------------------------------------------

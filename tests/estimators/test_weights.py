@@ -43,7 +43,6 @@ WEIGHTS = np.where(FIRST, RNG.integers(2, 5, N_ROWS), RNG.integers(0, 2, N_ROWS)
 # And two laws of the columns.
 X[FIRST, 0] *= 0.4
 X[FIRST, 1] = (X[FIRST, 1] + X[FIRST, 2]) / 2
-REPEATED = np.repeat(np.arange(N_ROWS), WEIGHTS)
 Z = np.where(FIRST, X @ [2, -1, 1, 0], X @ [-1, 2, 0, 1]) - 1
 Z += 0.3 * RNG.standard_normal(N_ROWS)
 LABELS, THREE = (Z > 0).astype(int), np.digitize(Z, [-0.3, 0.4])
@@ -154,16 +153,6 @@ def test_ones_are_no_weights_and_a_common_factor_is_none(name):
     once = weights_of(clone(model).fit(X, y, sample_weight=WEIGHTS))
     twice = weights_of(clone(model).fit(X, y, sample_weight=WEIGHTS * 2.0))
     assert np.array_equal(once, twice) and not np.array_equal(once, plain)
-
-
-@solvers
-def test_names_of_persons_leave_no_trace(name):
-    model, y = few(name)
-    renamed = np.array([f"person {99 - group}" for group in GROUPS])
-    forms = GROUPS, renamed, list(renamed), pd.Series(renamed)
-    found = [weights_of(clone(model).fit(X, y, groups=one)) for one in forms]
-    np.testing.assert_array_equal(found, [found[0]] * 4)
-    assert np.isfinite(found).all()
 
 
 def of_persons(most=None):

@@ -13,7 +13,6 @@ from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema, sol
 from skfdp.audit import audit_replay
 from skfdp.data._basis import Smoothing
 from skfdp.data.codes import CODE_UNIT, ONE, CodedGridRows
-from skfdp.data.encoder import CodedRows
 from skfdp.data.units import Units
 from skfdp.queries.linear import LOSSES, LinearQuery
 from skfdp.queries.products import CodedProducts, products
@@ -298,24 +297,6 @@ def test_what_codes_cannot_do_is_dense(monkeypatch, name):
     of_rows = {} if DENSE[name] else {"groups": np.arange(3000) // 2}
     kinds = coded_fits(monkeypatch, X, y, model, **of_rows)[1]
     assert kinds.isdisjoint({CodedGridRows})
-
-
-SAMPLED = solvers.NoisySGD(batch_size=500, max_iter=20)
-ALIKE = [("auto", ()), ("auto", ("hour",)), (SAMPLED, ("age", "code"))]
-
-
-@pytest.mark.parametrize(("solver", "public"), ALIKE)
-def test_codes_and_columns_fit_alike(monkeypatch, solver, public):
-    """Coefficients differ by less than the noise in them, at a large budget."""
-    settings = {"solver": solver, "epsilon": 1e4, "public": public}
-    X, y, model = table_and_model(**settings)
-    fitted, kinds = coded_fits(monkeypatch, X, y, model)
-    assert kinds == {CodedGridRows}
-    coded = fitted.predict_proba(X)
-    monkeypatch.setattr(CodedRows, "saves", lambda *_: False)
-    dense, kinds = coded_fits(monkeypatch, *table_and_model(**settings))
-    assert kinds.isdisjoint({CodedGridRows})
-    np.testing.assert_allclose(coded, dense.predict_proba(X), atol=0.02)
 
 
 @pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")

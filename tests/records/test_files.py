@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
-from skfdp.data.grid import GridRows, LazyRows
+from skfdp.data.grid import LazyRows
 from skfdp.data.input_scaler import InputScaler, moved_rows
 from skfdp.data.sources import (
     LargeTable,
@@ -85,37 +85,6 @@ def test_a_full_disk_is_told_in_one_sentence(rows, code, call, monkeypatch):
     with pytest.raises(OSError, match="no room for the integer rows of this X"):
         file.write(rows)
         file.read()
-
-
-def test_room_is_asked_for_before(monkeypatch, folder):
-    usage = type(files.shutil.disk_usage(folder))(10**9, 10**9 - 10**5, 10**5)
-    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
-    with sklearn.config_context(working_memory=0.05):
-        files.check_room(100, 250)  # 10**5 bytes in two files
-        files.check_room(10, 500)
-        with pytest.raises(OSError, match="TMPDIR") as error:
-            files.check_room(101, 300)
-    assert error.value.errno == errno.ENOSPC
-    files.check_room(101, 300)  # in memory
-
-
-@pytest.mark.parametrize("limit", [0, 1])
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_rows_of_files_alone_go_into_files(limit, on_disk, folder):
-    class Blocks:
-        shape = (300, 5)
-
-        def __getitem__(self, block):
-            return np.arange(1500).reshape(300, 5)[block] / 1500
-
-    X = Blocks()
-    X.on_disk = on_disk
-    with sklearn.config_context(working_memory=limit):
-        rows = GridRows.build(X, lambda x: x, bias=0.5)
-    assert (rows.reader is not None) == (on_disk and limit == 0)
-    usual = GridRows.build(X[:], lambda x: x, bias=0.5)
-    assert np.array_equal(rows.values, usual.values)
-    assert np.array_equal(rows.squared_norms, usual.squared_norms)
 
 
 # -- large tables ----------------------------------------------------------------------
