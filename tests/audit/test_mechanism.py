@@ -35,23 +35,6 @@ SAMPLED = {
 every_relation = pytest.mark.parametrize("event", SAMPLED.values(), ids=SAMPLED)
 
 
-# -- bounds ----------------------------------------------------------------------------
-
-
-def test_the_interval_covers_for_ratios_that_are_not_normal():
-    """Those of sampled batches: mixtures of a record that is in, or not."""
-    event = SAMPLED["replace_special"]
-    apart, variance = bounds.moments_of_ratio(event)
-    wanted, rng, covered = apart / math.sqrt(variance), np.random.default_rng(3), []
-    for _ in range(600):
-        shifts = 0.0, rng.random((200, 10)) < 0.3
-        draws = [rng.normal(size=(200, 10)) + shift for shift in shifts]
-        ratios = [bounds.log_ratio(event, one, 1.0).sum(axis=1) for one in draws]
-        _, low, high, _ = bounds.separation(*ratios, 0.9, gaussian=False)
-        covered.append(low < wanted < high)
-    assert 0.86 < np.mean(covered) < 0.94
-
-
 # -- the canary ------------------------------------------------------------------------
 NEIGHBOURS = {"whole": FULL, "part": dataclasses.replace(FULL, sensitivity=0.7)}
 NEIGHBOURS |= SAMPLED

@@ -1,7 +1,6 @@
 """``skfdp`` and ``skfdp fit``: what they print and write, and must not say or lose."""
 
 import contextlib
-import importlib
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import skfdp
@@ -133,30 +132,6 @@ def test_saved_models_hold_no_datum_and_predict_as_in_python(run, tmp_path, suff
     own = FeatureDPLogisticRegression(3.0, schema=schema, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, own.coef_)
     np.testing.assert_array_equal(model.predict_proba(X), own.predict_proba(X))
-
-
-def test_what_is_public_decides_the_lines_of_the_table(run):
-    for public, first, last in (
-        ("age town hours sector", "public columns only (no targets): most frequent", 2),
-        ("age town income", "most frequent label", 2),
-        ("", "most frequent label", 2),
-    ):
-        status, out, err = run(
-            "--repeats", 1, "--report", "r.json", types=with_public(*public.split())
-        )
-        assert status == 0, err
-        lines = labels_of(out)
-        assert lines[0].startswith(f"base rate: {first}")
-        facts = skfdp.privacy.read_report("r.json")
-        assert facts.public_target is ("income" in public)
-        assert lines[last:] == {
-            "": ["DP on everything: nothing is public"],
-            "age town income": [
-                "public columns and target only (scikit-learn, free)",
-                "DP on everything",
-                "feature-DP",
-            ],
-        }.get(public, ["DP on everything", "label-DP: only the target is private"])
 
 
 def test_no_evaluation_trains_on_all_rows(run):
@@ -350,14 +325,6 @@ def test_extras_are_named(run, monkeypatch):
     assert main(FIT) == 2
 
 
-def test_the_console_command_is_there():
-    path = Path(__file__).parents[2] / "setup.py"
-    if not path.is_file():
-        pytest.skip("setup.py is not beside the tests")
-    ((module, name),) = re.findall(r'"skfdp = (.+):(.+)"', path.read_text())
-    assert callable(getattr(importlib.import_module(module), name))
-
-
 # -- mishaps of users: what the command line lost or let out ---------------------------
 def columns(public=(), label=None):
     """Return declarations, without that of the town."""
@@ -458,17 +425,6 @@ def test_full_disk_is_said_and_so_is_what_was_saved(command, tmp_path):
     assert "Model written to" in err and os.path.exists("m.joblib")
 
 
-def test_files_are_told_before_the_table(command, tmp_path):
-    written(tmp_path)
-    status, out, err = command(*FIT, *FILES[:4], "--repeats", 1)
-    assert status == 0, err
-    places = [
-        out.index(text)
-        for text in ("r.json", "m.joblib", "most frequent", "PRIVACY STATEMENT")
-    ]
-    assert places == sorted(places)
-
-
 @pytest.mark.parametrize("option", ["--report", "--model"])
 def test_unwritable_paths_are_found_before_the_charge(refusal, tmp_path, option):
     written(tmp_path)
@@ -545,22 +501,6 @@ def test_scores_of_one_class_and_of_an_unknown_label(small):
     assert "AUC" not in saving.scores(model, X[y == 1], y[y == 1])
     log_loss = saving.scores(model, X, y + 2)["log loss"]
     assert log_loss == pytest.approx((-np.log(1e-15), 0))
-
-
-@pytest.mark.parametrize("kind", [LogisticRegression, LinearRegression])
-def test_errors_of_scores_are_those_of_drawing_rows(kind):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(4000, 1))
-    y = X[:, 0] + rng.normal(size=4000)
-    y = y if kind is LinearRegression else (y > 0).astype(int)
-    model = kind().fit(X, y)
-    found = saving.scores(model, X[:300], y[:300])
-    drawn = [rng.integers(0, 4000, 300) for _ in range(200)]
-    again = [saving.scores(model, X[rows], y[rows]) for rows in drawn]
-    assert set(found) in ({"RMSE", "R2"}, {"accuracy", "log loss", "AUC"})
-    for name, (_, error) in found.items():
-        spread = np.std([one[name][0] for one in again])
-        assert error == pytest.approx(spread, rel=0.3), name
 
 
 # -- private values decide nothing ----------------------------------------------------

@@ -1,6 +1,5 @@
 """Saved models used: predictions, scores, statements; and the tables they take."""
 
-import contextlib
 import dataclasses
 import io
 import json
@@ -138,17 +137,6 @@ def test_refused_predictions(refused, tmp_path):
         (bad, "new.csv", [], "is not a model that 'skfdp fit' wrote"),
     ):
         assert said in refused("predict", model, table, *BY, *more)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-def test_full_disks_are_said(run):
-    for argv in (
-        ("predict", "pay.skops", "new.csv", *BY, "-o", "/dev/full"),
-        ("report", "pay.json"),
-    ):
-        with open("/dev/full", "w") as full, contextlib.redirect_stdout(full):
-            status, _, err = run(*argv)
-        assert status == 1 and "No space left on device" in err
 
 
 # -- scores ---------------------------------------------------------------------------

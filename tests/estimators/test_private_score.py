@@ -49,7 +49,7 @@ from skfdp import metrics as module
 from skfdp.data.units import Units
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_mu, read_report
 from skfdp.privacy.assumptions import WEIGHTS_ARE_PUBLIC
-from skfdp.queries.statistics import SQUARES, ScoreTable
+from skfdp.queries.statistics import ScoreTable
 from skfdp.queries.weighted import Weighted
 from skfdp.solvers.score import (
     NoisyTable,
@@ -962,53 +962,6 @@ def test_no_interval_is_empty(estimate, std, confidence, sampling):
 
     low, high = bounded_interval(estimate, variance, confidence)
     assert 0 <= low <= min(max(estimate, 0), 1) <= high <= 1 and high > low
-
-
-SIMULATED = [("auc", std, True) for std in (0.0, 4.0, 12.0)]
-SIMULATED += itertools.product(("share", "ratio", "mean_loss"), [6.0], [True, False])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("metric, std, public", SIMULATED)
-def test_the_variance_of_a_metric_is_that_of_simulations(
-    metric, std, public, monkeypatch
-):
-    """Noise and sampling, without what noise adds to its own estimate."""
-    stated, rng = [], np.random.default_rng(5)
-
-    def estimate(self, found, variance, bound=1.0):
-        stated.append(float(variance(np.array([found]))[0]))
-        return found, found, found
-
-    monkeypatch.setattr(NoisyTable, "estimate", estimate)
-    n, edges = 2000 if metric == "auc" else 500, np.linspace(-3, 3, 13)
-    chosen, among = np.array([1, 0, 0, 1, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
-    arguments = {"share": (1.0 * chosen,), "ratio": (1.0 * chosen, among)}
-    arguments |= {"mean_loss": (0,), "auc": np.arange(28).reshape(2, -1)}
-
-    def score():
-        if metric == "auc":
-            y = rng.random(n) < 0.3
-            bins = np.searchsorted(edges, y + rng.normal(size=n))
-            cells = np.bincount(14 * y + bins, minlength=28)
-        else:
-            cells = rng.multinomial(n, [0.3, 0.2, 0.2, 0.2, 0.1])
-        cells = cells + std * rng.normal(size=len(cells))
-        loss = rng.beta(1, 3, n)
-        sums = np.array([[loss.sum(), SQUARES * (loss**2).sum()]])
-        sums += std * rng.normal(size=2)
-        table = NoisyTable(cells, sums, std, n if public else None, 0.95)
-        method = metric if metric in ("auc", "mean_loss") else "share"
-        found = getattr(table, method)(*arguments[metric])
-        # Of the area that of the kernel that orders, which is the first of two.
-        return found[0], stated[-2 if metric == "auc" else -1]
-
-    found = np.array([score() for _ in range(800 if metric == "auc" else 1500)])
-    truth = {"share": 0.5, "ratio": 5 / 7, "mean_loss": 0.25}
-    truth["auc"] = NormalDist().cdf(1 / math.sqrt(2))
-    assert found[:, 0].mean() == pytest.approx(truth[metric], abs=0.01)
-    claimed = found[:, 1].mean() / found[:, 0].var(ddof=1)
-    assert claimed == pytest.approx(1, abs=0.15)
 
 
 def test_the_order_within_bins_is_better_told_by_neighbours():

@@ -104,24 +104,6 @@ def test_effects_are_differences_of_margins(fitted, stays):
         np.testing.assert_allclose(np.diff(at), wanted, atol=2e-2)
 
 
-def test_bands_are_the_noise_of_the_difference(stays):
-    """Empirical, over fits with fresh noise."""
-    import matplotlib.pyplot as plt
-
-    shown = []
-    for _ in range(16):
-        model, encoder = label_dp(*stays[:2], epsilon=3.0)
-        options = {"encoder": encoder, "columns": ["Alter"]}
-        shown.append(EffectsDisplay.from_estimator(model, **options))
-        plt.close(shown[-1].figure_)
-    curves = np.array([one.effects["Alter"].values[0] for one in shown])
-    stated = np.array([one.effects["Alter"].noise_std[0] for one in shown])
-    ratio = curves.std(axis=0, ddof=1) / np.sqrt((stated**2).mean(axis=0))
-    assert 0.75 < np.sqrt((ratio**2).mean()) < 1.35
-    band = shown[0].axes_[0].collections[0].get_paths()[0].vertices[:, 1]
-    assert band.max() == pytest.approx((curves[0] + 1.959964 * stated[0]).max())
-
-
 def test_the_other_class_is_the_mirror(fitted):
     of = functools.partial(EffectsDisplay.from_estimator, fitted[0], encoder=fitted[1])
     ja, nein = (of(target=one).effects["Alter"] for one in ("ja", "nein"))
