@@ -13,7 +13,6 @@ operations that round alike in vectorised and in scalar code.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from skfdp.kernels.compiling import (
     twin_of,
 )
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
+from skfdp.kernels.losses.loss import loss_named
 
 # The compiled part of the input scaler, which clips rows to a norm. Dense and CSR rows
 # give the same bits: products are rounded as in NumPy, and only exact sums may be
@@ -128,9 +128,10 @@ def largest_of(row):
 # NaN.
 
 
-_FILES = (f"skfdp.kernels.losses.{name}" for name in (*CLASSIFICATION, *REGRESSION))
 #: Other modules refer to a leaf by its index in this tuple. Losses may share a leaf.
-_LEAVES = tuple(dict.fromkeys(importlib.import_module(f).LOSS.leaf for f in _FILES))
+_LEAVES = tuple(
+    dict.fromkeys(loss_named(name).leaf for name in (*CLASSIFICATION, *REGRESSION))
+)
 _ARGUMENTS = {
     np.dtype(np.int16): (FLOATS, types.Array(types.int16, 1, "C"), types.float64),
     np.dtype(np.float64): (FLOATS, types.Array(types.float64, 1, "C"), types.float64),

@@ -32,14 +32,6 @@ def turn(theta, shift, out, shifted):
     shifted[:] = theta.astype(np.int64) @ shift
 
 
-@kernel()
-def _shifted_sum(sums, shift, total, out):
-    for j in range(out.shape[1]):
-        for k in range(out.shape[0]):
-            out[k, j] = sums[j, k] - shift[j] * total[k]
-
-
-@twin_of(_shifted_sum)
 def shifted_sum(sums, shift, total, out):
     """Write out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64.
 

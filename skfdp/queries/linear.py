@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOSSES", "Loss", "REGRESSION_LOSSES", "huber"]
 
-# The losses by name; each is a file of `kernels.losses`.
+# The losses by name.
 
 
 class _Losses(Mapping[str, Loss]):
@@ -52,7 +51,7 @@ class _Losses(Mapping[str, Loss]):
     def __getitem__(self, name: str) -> Loss:
         if name not in self._names:
             raise KeyError(name)
-        return importlib.import_module(f"skfdp.kernels.losses.{name}").LOSS
+        return loss_named(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

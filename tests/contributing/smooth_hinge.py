@@ -3,8 +3,8 @@
 import numpy as np
 
 from skfdp.kernels.compiling import kernel, twin_of
+from skfdp.kernels.losses.hinge import shortfalls, sign, signs, unit_slopes
 from skfdp.kernels.losses.loss import Loss
-from skfdp.kernels.losses.one_vs_rest import shortfalls, sign, signs, unit_slopes
 
 
 @kernel()
@@ -27,7 +27,7 @@ def _value(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.where(short < 1, short**2 / 2, short - 0.5).sum(axis=1)
 
 
-LOSS = Loss(
+SMOOTH_HINGE = Loss(
     "smooth_hinge",
     residual,
     _value,

@@ -1,8 +1,9 @@
-"""Losses, one per file: the compiled residual, the value, and their properties.
+"""Losses: the compiled residual, the value, and their properties.
 
-A file has the name that users pass for the loss, and defines `LOSS`, a `loss.Loss`. To
-add a loss, write its file and add its name below; CONTRIBUTING.rst has an example.
-Other packages import losses from `queries.linear`.
+The loss that users pass as "squared_hinge" is `SQUARED_HINGE`, a `loss.Loss`, in the
+file of this name or in that of `FILES`. To add a loss, write its file and add its name
+below; CONTRIBUTING.rst has an example. Other packages import losses from
+`queries.linear`.
 """
 
 #: Losses of linear classifiers, whose targets are classes.
@@ -11,3 +12,10 @@ CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
 REGRESSION = ("squared_error", "huber", "poisson", "gamma", "tweedie")
 #: Those with a log link.
 OF_RATES = ("poisson", "gamma", "tweedie")
+#: Files of the losses that share one with another loss.
+FILES = {
+    "squared_hinge": "hinge",
+    "squared_error": "huber",
+    "poisson": "tweedie",
+    "gamma": "tweedie",
+}

@@ -1,6 +1,7 @@
-"""The Huber loss: squared up to a threshold, linear beyond it."""
+"""The Huber loss, squared up to a threshold and linear beyond it; the squared error."""
 
 import functools
+import math
 
 import numpy as np
 
@@ -28,7 +29,7 @@ def residual(margins, target, threshold):
     np.clip(margins - target, -threshold, threshold, out=margins)
 
 
-def _value(threshold: float, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _huber(threshold: float, margins: np.ndarray, target: np.ndarray) -> np.ndarray:
     error = np.abs(margins[:, 0] - target)
     beyond = threshold * (error - threshold / 2)
     return np.where(error <= threshold, error**2 / 2, beyond)
@@ -39,11 +40,23 @@ def with_parameter(threshold: float) -> Loss:
     return Loss(
         "huber",
         residual,
-        functools.partial(_value, threshold),
+        functools.partial(_huber, threshold),
         curvature=1.0,
         max_residual=lambda n_classes: threshold,
         parameter=float(threshold),
     )
 
 
-LOSS = with_parameter(1.35)
+def _squared_error(margins: np.ndarray, target: np.ndarray) -> np.ndarray:
+    return (margins[:, 0] - target) ** 2 / 2
+
+
+HUBER = with_parameter(1.35)
+#: Half the squared error, as in scikit-learn.
+SQUARED_ERROR = Loss(
+    "squared_error",
+    residual,
+    _squared_error,
+    curvature=1.0,
+    parameter=math.inf,  # a Huber loss with infinite threshold
+)

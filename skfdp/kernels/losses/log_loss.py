@@ -114,7 +114,7 @@ def _largest_residual(n_classes: int) -> float:
     return 1.0 if n_classes == 2 else math.sqrt(2.0)
 
 
-LOSS = Loss(
+LOG_LOSS = Loss(
     "log_loss",
     residual,
     _value,

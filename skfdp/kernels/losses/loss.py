@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from skfdp.kernels.losses import FILES
+
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
@@ -18,7 +20,7 @@ class Loss:
     The residual is the derivative of the loss with respect to the margins.
     """
 
-    name: str  # the name that users pass, and that of the file
+    name: str  # the name that users pass
     #: ``leaf(margins, target, parameter)`` replaces margins by residuals, see
     #: `kernels.contributions`.
     leaf: Callable[[np.ndarray, np.ndarray, float], None]
@@ -72,12 +74,15 @@ class Loss:
         return self.target_free.residual(margins, np.empty(0, dtype=np.int64))
 
 
-def loss_named(name: str, parameter: float) -> Loss:
-    """Return the loss with this name and this parameter."""
-    file = importlib.import_module(f"skfdp.kernels.losses.{name}")
-    make = getattr(file, "with_parameter", None)
-    loss = file.LOSS if make is None else make(parameter)
-    return dataclasses.replace(loss, parameter=parameter)
+def loss_named(name: str, parameter: float | None = None) -> Loss:
+    """Return the loss with this name and this parameter; None: the usual one."""
+    file = importlib.import_module(f"skfdp.kernels.losses.{FILES.get(name, name)}")
+    loss = getattr(file, name.upper())
+    if parameter is None or parameter == loss.parameter:
+        return loss
+    if parameter == loss.averaged:
+        return loss.target_free
+    return file.with_parameter(parameter)
 
 
 def narrow(target: np.ndarray) -> np.ndarray:

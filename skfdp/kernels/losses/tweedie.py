@@ -1,4 +1,4 @@
-"""The Tweedie loss: half the deviance, up to a constant, with a log link."""
+"""Tweedie losses: half the deviance, up to a constant, with a log link."""
 
 import functools
 
@@ -54,4 +54,5 @@ def with_parameter(power: float, name: str = "tweedie") -> Loss:
     )
 
 
-LOSS = with_parameter(1.5)
+POISSON, GAMMA = with_parameter(1.0, "poisson"), with_parameter(2.0, "gamma")
+TWEEDIE = with_parameter(1.5)

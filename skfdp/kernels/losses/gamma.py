@@ -1,5 +1,0 @@
-"""The gamma loss: half the deviance, up to a constant, with a log link."""
-
-from skfdp.kernels.losses import tweedie
-
-LOSS = tweedie.with_parameter(2.0, "gamma")
