@@ -109,7 +109,7 @@ def bins(table, i, ask):
 
 
 def slopes(table, i, ask):
-    """Return the derivative of the log loss along a released direction, at a few points."""
+    """Return the slope of the log loss along a released direction, at a few points."""
     x, unit = training_row(table, i, ask)
     fine = [max(np.abs(w).max(), TINY) / 2.0**20 for w in (ask.start, ask.along)]
     start = np.rint(ask.start / fine[0]) @ x * (fine[0] * unit) + ask.offset[i]
@@ -209,7 +209,7 @@ def batch(words, rate, n):
 
 def noise(words, ask):
     """Return normal numbers, rounded to integers, by the method of Box and Muller."""
-    # Further digits, drawn by the package if needed, move x by less than radius / 2**51.
+    # Further digits, drawn in the package if needed, move x by radius / 2**51 at most.
     found, size = [], math.prod(ask.shape)
     raw = words.random_raw(size + size % 2).tolist()
     for first, second in zip(raw[::2], raw[1::2], strict=True):
