@@ -193,6 +193,15 @@ AMBIGUOUS = {
     "a frame, which iterates over names": (frame(["a"]), AB, "unknown"),
     "a set of booleans": ({True, False}, AB, "is unknown"),
     "a slice of names": (slice("a", "b"), AB, "slice of positions"),
+    "a function": (lambda X: [0], AB, "is unknown: expected None"),
+    "a fraction in a list": ([1.5], AB, "1.5 in a list is unknown: expected None"),
+    "a mask of another length": ([True, False], ABC, "mask of length 2"),
+    "a position that is not there": ([9], ABC, "index 9"),
+    "a position twice": ([1, 1], ABC, "twice"),
+    "a name beside its pattern": (["a*", "a"], ABC, "twice"),
+    "a name of nobody": ("nothing", AB, "matches no column"),
+    "a name of two columns": (["x"], frame(["x", "x"]), "occurs 2 times"),
+    "a name without names": ("income", np.ones((3, 4)), "set_output"),
 }
 
 
@@ -213,6 +222,12 @@ def test_what_has_two_readings_is_refused(finding):
         ({0, 1}, AB, [0, 1]),
         (["all"], frame(["b", "all"]), [1]),
         (slice(None), frame(["b", "all"]), [0, 1]),
+        *((None, AB, []), ([], AB, []), ("all", ABC, [0, 1, 2]), (2, ABC, [2])),
+        *(("b", ABC, [1]), (["c", "a"], ABC, [0, 2]), ([0, -1], ABC, [0, 2])),
+        (slice(1, 3), ABC, [1, 2]),
+        (np.eye(3, dtype=bool)[1], ABC, [1]),
+        ("p__*", frame(["p__a", "p__b", "c"]), [0, 1]),
+        (["a*b"], frame(["c", "a*b"]), [1]),
     ],
 )
 def test_what_has_one_reading_is_taken_so(spec, X, expected):

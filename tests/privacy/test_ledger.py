@@ -506,17 +506,6 @@ class TestWhatIf:
 
 
 class TestPrint:
-    def test_it_shows_limit_spent_and_remaining(self):
-        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
-        ledger.charge([release(gdp_mu(1.0, DELTA))], label="fit")
-        assert str(ledger).splitlines() == [
-            "Privacy ledger in memory, data set 'default'",
-            "Limit:     epsilon 2 at delta 1e-05",
-            "Spent:     epsilon 1 at delta 1e-05, 1 charge",
-            "Remaining: epsilon 1.6584 for one more fit, or 2 more like the last one "
-            "(fit)",
-        ]
-
     def test_after_a_seeded_fit_and_one_without_privacy(self, tmp_path):
         PrivacyLedger(tmp_path / "l.db").charge([release(0.1, seeded=True)])
         PrivacyLedger(tmp_path / "l.db").charge_nonprivate()

@@ -1,4 +1,4 @@
-"""Names of columns: in frames of every library, of integers, in public_features."""
+"""Names of columns: in frames of every library, and of integers."""
 
 import warnings
 
@@ -18,7 +18,6 @@ from skfdp import (
     UtilityWarning,
 )
 from skfdp.inspection import EffectsDisplay
-from skfdp.reader import public_mask
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
@@ -100,39 +99,3 @@ def test_g12_effects_beside_a_public_model_of_trees_say_what_they_leave_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         linear.coefficients_table()
-
-
-# -- every way to say which columns are public -----------------------------------------
-NAMES = ["public__age", "public__job", "income", "a*b"]
-
-
-SPECIFIED = [(None, []), ("all", [0, 1, 2, 3]), ("income", [2]), ([], []), (2, [2])]
-SPECIFIED += [
-    (["income", "public__age"], [0, 2]),
-    ("public__*", [0, 1]),
-    (["a*b"], [3]),
-]
-SPECIFIED += [([0, -1], [0, 3]), (slice(1, 3), [1, 2]), (np.eye(4, dtype=bool)[1], [1])]
-SPECIFIED += [([True, False, False, True], [0, 3])]
-
-
-@pytest.mark.parametrize(("spec", "expected"), SPECIFIED)
-def test_specifications(spec, expected):
-    mask = public_mask(spec, 4, NAMES)
-    assert np.flatnonzero(mask).tolist() == expected
-
-
-REFUSED = [("income", None, "set_output"), ("nothing", NAMES, "matches no column")]
-REFUSED += [(["public__*", "public__age"], NAMES, "twice"), ([1, 1], NAMES, "twice")]
-REFUSED += [([9], NAMES, "index 9"), ([True, False], NAMES, "mask of length 2")]
-REFUSED += [
-    ([1.5], NAMES, "1.5 in a list is unknown: expected None, .all., column names")
-]
-REFUSED += [(["x"], ["x", "x"], "occurs 2 times")]
-REFUSED += [(lambda X: [0], NAMES, "is unknown: expected None")]
-
-
-@pytest.mark.parametrize(("spec", "names", "message"), REFUSED)
-def test_refusals(spec, names, message):
-    with pytest.raises(ValueError, match=message):
-        public_mask(spec, 4 if names is not NAMES[:2] else 2, names)
