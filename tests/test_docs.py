@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import pkgutil
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,24 +45,6 @@ def test_the_api_page_lists_every_public_name_and_nothing_else():
     assert set(listed) <= public <= words
 
 
-def test_doctests_of_public_names_are_collected():
-    """Names that say where users import them from are in no other file's eyes."""
-    collected = {
-        test.name.rpartition(".")[2]
-        for name, home in list(sys.modules.items())
-        if name.partition(".")[0] == "skfdp"
-        for test in doctest.DocTestFinder().find(home)
-        if test.examples
-    }
-    with_examples = {
-        name
-        for module in MODULES
-        for name in module.__all__
-        if ">>>" in (getattr(module, name).__doc__ or "")
-    }
-    assert with_examples <= collected
-
-
 def run_examples(path):
     """Run the examples of a page; return how many there were."""
     result = doctest.testfile(
@@ -98,32 +79,6 @@ PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.r
 def test_the_examples_of_the_pages(page):
     text = page.read_text(encoding="utf-8")
     assert run_examples(page) == len(re.findall(r"^ *>>> ", text, re.MULTILINE))
-
-
-# -- claims of the site, and tests that are named --------------------------------------
-@pytest.fixture(scope="module")
-def claims():
-    """The list of guarantees that the site shows."""
-    pytest.importorskip("sphinx")
-    path = DOCS / "_extensions" / "claims.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.claims()
-
-
-@needs_docs
-def test_every_guarantee_is_on_the_list_of_claims(claims):
-    written = sum(
-        "**Guarantees" in (ast.get_docstring(node) or "")
-        for path in (ROOT / "skfdp").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef | ast.FunctionDef)
-    )
-    assert len(claims) == written > 50
-    assert all(len(claim.text) > 40 for claim in claims)
-    # Nothing but the guarantee: no title of a section, none of the next bold word.
-    assert not any(re.search(r"^-{3,}$", claim.text, re.M) for claim in claims)
 
 
 @needs_docs

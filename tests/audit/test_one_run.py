@@ -1,6 +1,6 @@
-"""The one-run audit: its bounds are right, honest fits pass, sabotaged ones do not.
+"""The bounds of the one-run audit hold for mechanisms whose laws are known.
 
-``benchmarks/audits/one_run.py`` prints its table.
+``benchmarks/audits/one_run.py`` audits fits, with and without their noise.
 """
 
 import itertools
@@ -16,11 +16,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "audits"))
 
 coins = pytest.importorskip("guessed_coins", reason="no checkout")
-script = pytest.importorskip("one_run", reason="no checkout")
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
-]
+pytestmark = pytest.mark.nightly
 
 
 def random_mechanism(rng, m, n_outputs, spread):
@@ -78,39 +74,3 @@ def test_exact_mechanisms_keep_to_both_bounds(seed, n_guesses):
     for v in range(1, n_guesses + 1):
         if tails[v] > 0:
             assert not coins.refutes(m, n_guesses, v, least, tails[v] * (1 - 1e-9))
-
-
-# -- audits of fits --------------------------------------------------------------------
-CASES = [name for name in script.CASES if name not in ("network", "centring")]
-CASES.remove("logistic, 2000 canaries")
-every_case = pytest.mark.parametrize("name", CASES)
-
-
-@pytest.fixture
-def audited(request, monkeypatch):
-    if "sampled" in request.node.name:
-        monkeypatch.setattr(coins, "SHARES", (0.5,))  # each share takes a minute
-    return script.audited
-
-
-@every_case
-def test_an_honest_estimator_passes_and_shows_something(name, audited):
-    # The noise is that of a private fit: once in a while one run shows nothing.
-    runs = [audited(name, 4.0, 1.0, seed) for seed in (1, 2)]
-    for result in runs:
-        assert result.passed
-        assert result.claimed_epsilon == pytest.approx(4.0, rel=1e-4)
-        guesses, right = np.array(result.counts).T
-        assert (right <= guesses).all() and (right / guesses).max() > 0.55
-        assert result.lower_bound == max(result.steinke, result.f_dp) < result.reach
-    assert max(result.lower_bound for result in runs) > 0
-
-
-@every_case
-def test_noise_that_is_left_out_is_refuted(name, audited):
-    """Only iterates show it."""
-    pytest.importorskip("sklearn.callback")
-    epsilon = 0.5 if "sampled" in name else 1.0
-    result = audited(name, epsilon, script.NOISE["none"], 1)
-    assert not result.passed
-    assert result.lower_bound > 1.1 * epsilon

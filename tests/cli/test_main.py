@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import skfdp
@@ -494,13 +493,6 @@ def test_limits_that_mean_nothing(command, refusal, tmp_path):
 
 
 # -- the table ------------------------------------------------------------------------
-def test_scores_of_one_class_and_of_an_unknown_label(small):
-    """No ranking to speak of, and no chance."""
-    X, y = small
-    model = LogisticRegression().fit(X, y)
-    assert "AUC" not in saving.scores(model, X[y == 1], y[y == 1])
-    log_loss = saving.scores(model, X, y + 2)["log loss"]
-    assert log_loss == pytest.approx((-np.log(1e-15), 0))
 
 
 # -- private values decide nothing ----------------------------------------------------

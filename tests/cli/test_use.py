@@ -376,10 +376,7 @@ def test_drafts_and_checks(run, refused, tmp_path):
     assert "encoding='x' is not known" in refused(*draft[:2], "--encoding", "x")
 
 
-# -- progress -------------------------------------------------------------------------
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+# -- streams --------------------------------------------------------------------------
 
 
 CLOSED = io.StringIO()
@@ -398,10 +395,3 @@ def test_a_closed_output_is_an_error_in_a_sentence(run, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", CLOSED)
     assert main(["predict", "pay.skops", "new.csv", *BY]) == 1
     assert "error: cannot print: standard output is closed." in capsys.readouterr().err
-
-
-def test_a_terminal_sees_what_is_done(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    assert run("predict", "pay.skops", "new.csv", *BY, "-o", tmp_path / "o.csv")[0] == 0
-    stages = ["loading the model", "reading the table", "predicting"]
-    assert terminal.getvalue().splitlines() == [f"skfdp: {text}" for text in stages]

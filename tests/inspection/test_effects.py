@@ -104,13 +104,6 @@ def test_effects_are_differences_of_margins(fitted, stays):
         np.testing.assert_allclose(np.diff(at), wanted, atol=2e-2)
 
 
-def test_the_other_class_is_the_mirror(fitted):
-    of = functools.partial(EffectsDisplay.from_estimator, fitted[0], encoder=fitted[1])
-    ja, nein = (of(target=one).effects["Alter"] for one in ("ja", "nein"))
-    np.testing.assert_allclose(ja.values, -nein.values)
-    np.testing.assert_allclose(ja.noise_std, nein.noise_std)
-
-
 def test_several_classes_have_lines_and_one_can_be_chosen(stays):
     X, y, _ = stays
     y = np.where(np.arange(len(y)) % 3 == 0, "unklar", y)

@@ -25,14 +25,3 @@ def test_a_typed_use_of_the_public_api_passes(tmp_path):
     pytest.importorskip("mypy")
     assert (importlib.resources.files("skfdp") / "py.typed").is_file()
     assert "Success: no issues found" in checked(EXAMPLE, tmp_path)
-
-
-@pytest.mark.nightly
-def test_a_wrong_use_is_found(tmp_path):
-    pytest.importorskip("mypy")
-    text = EXAMPLE.read_text(encoding="utf-8")
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(text.replace("delta=1e-5)", 'delta="small")'), encoding="utf-8")
-    found = checked(wrong, tmp_path)
-    assert 'Argument "delta" to "PrivacyLedger" has incompatible type "str"' in found
-    assert "Found 1 error" in found
