@@ -146,22 +146,18 @@ class InputScaler:
         out, columns, rows_of = stored_entries(rows)
         chosen: Any = ... if own.all() else (..., own[columns])
         values, bound = out[chosen], float(self.feature_bound)
-        if own.sum() == 1:  # without a loop that takes half a second to compile
+        if own.sum() == 1:  # the norm is known without a rounded square
             longest = np.abs(values)
             longest = longest if self.normalize else np.maximum(longest, bound)
             with np.errstate(all="ignore"):  # an error would reveal a private value
                 found = values / np.where(longest > 0, longest, 1.0)
         else:
-            # numba loads with the first fit, not with `import skfdp`.
-            from skfdp.kernels.contributions import shorten
-
             if values.ndim == 2:
                 ends = np.arange(len(values) + 1) * values.shape[1]
             else:
                 ends = np.append(0, np.cumsum(own[columns]))[rows.indptr]
             given = bound, self.normalize, unit_of_squares(own.sum())
-            found = np.empty(values.size)
-            shorten(values.ravel(), ends, *given, found)
+            found = _shortened(values.ravel(), ends, *given)
         found = found.reshape(values.shape)
         if own.all():
             return rows_of(found)
@@ -252,6 +248,35 @@ class InputScaler:
                 wrong = ~np.isfinite(given)
                 rows = np.where(wrong, np.where(bounded, 0.5, 0.0), rows)
         return rows_of(rows)
+
+
+@np.errstate(all="ignore")  # a warning would reveal a private value
+def _shortened(entries, ends, bound: float, normalize: bool, unit: float) -> np.ndarray:
+    """Return rows divided by their norms, or by `bound` if their norm is smaller.
+
+    With `normalize` each row is divided by its norm, whatever `bound` is.
+
+    `entries`, float64, holds all rows one after the other; row i starts at ends[i] and
+    stops before ends[i + 1]. Squares are multiplied by `unit` and rounded up to
+    integers. Their sums are therefore exact, for dense and for sparse rows, in any
+    block.
+    """
+    sizes = np.diff(ends)
+    starts, sizes = ends[:-1][sizes > 0], sizes[sizes > 0]
+    if not len(starts):
+        return entries
+    # Scaling by powers of two is exact and prevents over- and underflow of the squares.
+    # There are two factors, because a single one might exceed float64.
+    exponent = -np.frexp(np.maximum.reduceat(np.abs(entries), starts))[1]
+    near = np.clip(exponent, -999, 999)
+    first, second = np.ldexp(1.0, near), np.ldexp(1.0, exponent - near)
+    scaled = entries * np.repeat(first, sizes) * np.repeat(second, sizes)
+    squares = np.ceil(scaled * scaled * unit)
+    longest = np.sqrt(np.add.reduceat(squares, starts) / unit)
+    if not normalize:
+        longest = np.maximum(longest, np.ldexp(bound, exponent))
+    longest[longest == 0] = 1.0
+    return scaled / np.repeat(longest, sizes)
 
 
 def cut_rows(rows: GridRows, bound: float) -> GridRows:

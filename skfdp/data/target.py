@@ -516,15 +516,12 @@ def each(values: Iterable, read: Callable[[Any], Any]) -> list:
     values = list(values)
     others = set(map(type, values)) - {str, type(None)}
     # In a dict, 1, 1.0 and True are the same key.
-    if len(others) > 1 or not all(map(_converts_alike, others)):
+    simple = bool, int, float
+    alike = all(k in simple or issubclass(k, (np.number, np.bool_)) for k in others)
+    if len(others) > 1 or not alike:
         return list(map(read, values))
     known = {value: read(value) for value in dict.fromkeys(values)}
     return [known[value] for value in values]
-
-
-def _converts_alike(kind: type) -> bool:
-    """Whether equal values of a type always convert to the same result."""
-    return kind in (bool, int, float) or issubclass(kind, (np.number, np.bool_))
 
 
 # A relative spread below this counts as zero.

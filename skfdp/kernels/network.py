@@ -134,27 +134,6 @@ def activate(z, row_scale, column_scale, bits):
 
 
 @kernel(error_model="numpy")
-def _round_errors(errors, bits, out, scale):
-    width = errors.shape[1]
-    row = np.empty(width + 1)
-    for i in range(errors.shape[0]):
-        row[:width] = errors[i]
-        power = _round_row(row, bits, out[i])
-        scale[i] = 1 / power if power > 0 else 0.0
-
-
-@twin_of(_round_errors)
-def integers(errors, bits, out, scale):
-    """Scale and round each row to integers of at most `bits` bits.
-
-    Row i of `out` times scale[i] is the rounded row. A row with a NaN or infinite entry
-    becomes 0.
-    """
-    out[:], power = _rounded_to_bits(errors, bits, out.dtype)
-    scale[:] = np.where(power > 0, 1 / power, 0.0)
-
-
-@kernel(error_model="numpy")
 def _masked(z, column_scale, inputs, bits):
     out, scale = np.empty(z.shape, z.dtype), np.empty(z.shape[0])
     row = np.empty(z.shape[1] + 1)
@@ -168,7 +147,7 @@ def _masked(z, column_scale, inputs, bits):
 
 @twin_of(_masked)
 def masked(z, column_scale, inputs, bits):
-    """Set the errors of inactive neurons to zero, and round as `integers` does.
+    """Set the errors of inactive neurons to zero, and round as `Operations.integers`.
 
     Neuron k of row i is active if inputs[i, k] > 0. Its error is ``z[i, k] *
     column_scale[k]``.
@@ -257,12 +236,15 @@ class Operations:
         add_product(a, weights, out)
         return out
 
+    @np.errstate(all="ignore")  # a warning would reveal a private value
     def integers(self, errors: np.ndarray, bits: int):
-        """Return rows rounded to integers of at most `bits` bits, and their scales."""
-        out = np.empty(errors.shape, dtype=self._dtype)
-        scale = np.empty(len(errors))
-        integers(errors, bits, out, scale)
-        return out, scale
+        """Return rows rounded to integers of at most `bits` bits, and their scales.
+
+        Row i of the integers times its scale is the rounded row. A row with a NaN or
+        infinite entry becomes 0.
+        """
+        whole, power = _rounded_to_bits(errors, bits, self._dtype)
+        return whole, np.where(power > 0, 1 / power, 0.0)
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
         """Return the errors of the layer below as integers, and their scales."""

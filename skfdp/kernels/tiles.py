@@ -14,11 +14,30 @@ import math
 import numpy as np
 
 from skfdp.kernels.compiling import REORDER, kernel, shared, twin_of
-from skfdp.kernels.contributions import call_contribution, largest_of, sum_of_integers
+from skfdp.kernels.contributions import call_contribution
 from skfdp.kernels.vectors import WIDTH
 
 #: Residuals have 29 bits and rows 15 bits, so sums of so many products are below 2**53.
 EXACT_ROWS = 512
+
+
+@kernel(fastmath={"reassoc"})
+def _sum_of_integers(integers):
+    """Return the sum of integers, which is exact in any order."""
+    total = 0.0
+    for j in range(integers.shape[0]):
+        total += integers[j]
+    return total
+
+
+@kernel(fastmath={"nnan", "nsz"})
+def _largest_of(row):
+    """Return the largest absolute entry of a finite row."""
+    largest = 0.0
+    for j in range(row.shape[0]):
+        size = abs(row[j])
+        largest = size if size > largest else largest
+    return largest
 
 
 @shared
@@ -31,7 +50,7 @@ def _unit_of_squares(n_columns):
 def _round_weights(theta, n_columns, out):
     largest = longest = 0.0
     for k in range(theta.shape[0]):
-        largest = max(largest, largest_of(theta[k]))
+        largest = max(largest, _largest_of(theta[k]))
     size = math.frexp(largest)[1]
     exponent = size if size > -1000 else -1000  # so that the factor is finite
     factor, further = math.ldexp(1.0, -exponent), math.ldexp(1.0, exponent - size)
@@ -40,7 +59,7 @@ def _round_weights(theta, n_columns, out):
         for j in range(theta.shape[1]):
             scaled = theta[k, j] * factor * further
             squares[j] = np.ceil(scaled * scaled * unit)
-        longest = max(longest, sum_of_integers(squares))
+        longest = max(longest, _sum_of_integers(squares))
     bits = min(16 - math.frexp(math.sqrt(longest / unit))[1], 15) - size
     # 2**bits might exceed float64. Saturation between two products keeps them apart.
     second = math.ldexp(1.0, bits + exponent)
@@ -89,43 +108,18 @@ def round_weights(theta, n_columns, out):
 
 @kernel(fastmath=REORDER)
 def _margins(X, rows, theta, out):
-    # Two rows and five outputs at a time: ten accumulators, two rows and one weight fit
-    # into 16 vector registers. An odd last row is paired with itself.
+    # Two rows at a time. An odd last row is paired with itself.
     n_outputs, n_rows = out.shape
-    n_columns = theta.shape[1]
     for i in range(0, n_rows, 2):
         h = min(i + 1, n_rows - 1)
         x0, x1 = X[rows[i]], X[rows[h]]
-        k = 0
-        while k + 5 <= n_outputs:
-            t0, t1, t2 = theta[k], theta[k + 1], theta[k + 2]
-            t3, t4 = theta[k + 3], theta[k + 4]
-            a0 = a1 = a2 = a3 = a4 = b0 = b1 = b2 = b3 = b4 = 0.0
-            for j in range(n_columns):
-                a, b = float(x0[j]), float(x1[j])
-                a0 += a * t0[j]
-                a1 += a * t1[j]
-                a2 += a * t2[j]
-                a3 += a * t3[j]
-                a4 += a * t4[j]
-                b0 += b * t0[j]
-                b1 += b * t1[j]
-                b2 += b * t2[j]
-                b3 += b * t3[j]
-                b4 += b * t4[j]
-            out[k, i], out[k + 1, i], out[k + 2, i] = a0, a1, a2
-            out[k + 3, i], out[k + 4, i] = a3, a4
-            out[k, h], out[k + 1, h], out[k + 2, h] = b0, b1, b2
-            out[k + 3, h], out[k + 4, h] = b3, b4
-            k += 5
-        while k < n_outputs:
+        for k in range(n_outputs):
             t = theta[k]
             a0 = b0 = 0.0
-            for j in range(n_columns):
+            for j in range(theta.shape[1]):
                 a0 += x0[j] * t[j]
                 b0 += x1[j] * t[j]
             out[k, i], out[k, h] = a0, b0
-            k += 1
 
 
 @twin_of(_margins)
@@ -136,41 +130,19 @@ def margins(X, rows, theta, out):
 
 @kernel(fastmath=REORDER)
 def _add_outer_products(X, rows, residuals, out):
-    # Four rows and five outputs at a time. If the last group has fewer than four rows,
-    # it is filled up with residuals of 0.
+    # Four rows at a time. If the last group has fewer than four rows, it is filled up
+    # with residuals of 0.
     n_outputs, n_rows = residuals.shape
-    n_columns = out.shape[1]
-    r = np.zeros((4, n_outputs))
+    last, r = n_rows - 1, np.empty(4)
     for i in range(0, n_rows, 4):
-        last = n_rows - 1
         x0, x1 = X[rows[i]], X[rows[min(i + 1, last)]]
         x2, x3 = X[rows[min(i + 2, last)]], X[rows[min(i + 3, last)]]
-        for h in range(4):
-            for k in range(n_outputs):
-                r[h, k] = residuals[k, i + h] if i + h < n_rows else 0.0
-        k = 0
-        while k + 5 <= n_outputs:
-            a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
-            a1, b1, c1, d1 = r[0, k + 1], r[1, k + 1], r[2, k + 1], r[3, k + 1]
-            a2, b2, c2, d2 = r[0, k + 2], r[1, k + 2], r[2, k + 2], r[3, k + 2]
-            a3, b3, c3, d3 = r[0, k + 3], r[1, k + 3], r[2, k + 3], r[3, k + 3]
-            a4, b4, c4, d4 = r[0, k + 4], r[1, k + 4], r[2, k + 4], r[3, k + 4]
-            u0, u1, u2 = out[k], out[k + 1], out[k + 2]
-            u3, u4 = out[k + 3], out[k + 4]
-            for j in range(n_columns):
-                a, b, c, d = float(x0[j]), float(x1[j]), float(x2[j]), float(x3[j])
-                u0[j] += a0 * a + b0 * b + c0 * c + d0 * d
-                u1[j] += a1 * a + b1 * b + c1 * c + d1 * d
-                u2[j] += a2 * a + b2 * b + c2 * c + d2 * d
-                u3[j] += a3 * a + b3 * b + c3 * c + d3 * d
-                u4[j] += a4 * a + b4 * b + c4 * c + d4 * d
-            k += 5
-        while k < n_outputs:
-            a0, b0, c0, d0 = r[0, k], r[1, k], r[2, k], r[3, k]
-            u = out[k]
-            for j in range(n_columns):
-                u[j] += a0 * x0[j] + b0 * x1[j] + c0 * x2[j] + d0 * x3[j]
-            k += 1
+        for k in range(n_outputs):
+            for h in range(4):
+                r[h] = residuals[k, i + h] if i + h < n_rows else 0.0
+            a, b, c, d, u = r[0], r[1], r[2], r[3], out[k]
+            for j in range(out.shape[1]):
+                u[j] += a * x0[j] + b * x1[j] + c * x2[j] + d * x3[j]
 
 
 @twin_of(_add_outer_products)

@@ -437,15 +437,11 @@ class NetworkDescent:
     def _event_of_sums(public, budget: Budget, share: float) -> Event:
         """Return the event of the class sums, for rows scaled to norm 1."""
         query = ClassSum.planned(nonnegative=public.private_bounded)
-        std = query.sensitivity(budget.relation) / (math.sqrt(share) * budget.mu)
-        return Event(
-            label="class sums",
-            # Slightly more noise, so that rounding cannot exceed the whole budget.
-            noise_std=(std * (1 + 1e-12) * query.clip_norm,),
-            clip_norm=query.clip_norm,
-            sensitivity=query.sensitivity(budget.relation),
-            **budget.facts,
-        )
+        sensitivity = query.sensitivity(budget.relation)
+        # Slightly more noise, so that rounding cannot exceed the whole budget.
+        std = sensitivity / (math.sqrt(share) * budget.mu) * (1 + 1e-12)
+        given = {"clip_norm": query.clip_norm, "sensitivity": sensitivity}
+        return budget.event("class sums", std * query.clip_norm, **given)
 
     def _schedule(self, n: int, last: bool) -> tuple[float, int]:
         steps = parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS

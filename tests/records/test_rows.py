@@ -251,8 +251,8 @@ def test_bad_bounds(bounds, names, message):
 @pytest.mark.parametrize("d", [1, 7, 100, 1030])
 @pytest.mark.parametrize("bound", [1.0, 3.7, 1e-300, 1e300])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_the_compiled_norm_is_that_of_stored_entries(d, bound, normalize):
-    """Dense rows are shortened by a kernel, CSR rows by NumPy: to the last bit."""
+def test_the_norm_of_a_dense_row_is_that_of_its_stored_entries(d, bound, normalize):
+    """Dense and CSR rows are shortened alike, to the last bit."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, d)) * 10.0 ** rng.uniform(-320, 305, (60, 1))
     X[0], X[1], X[2], X[3, 0] = 0, 5e-324, 1.7e308, 1e-300
