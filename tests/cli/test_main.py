@@ -378,31 +378,6 @@ FILES = ["--report", "r.json", "--model", "m.joblib", "--ledger", "spent.sqlite"
 FILES += ["--limit", "2"]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("lines", [0, 1])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_closed_pipe_loses_nothing(tmp_path, lines, unbuffered):
-    written(tmp_path)
-    job = subprocess.Popen(
-        [sys.executable, "-m", "skfdp", *FIT, *FILES],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
-        cwd=tmp_path,
-    )
-    for _ in range(lines):
-        assert job.stdout.readline()
-    job.stdout.close()
-    err = job.stderr.read().decode()
-    job.stderr.close()
-    assert job.wait(timeout=240) == 0
-    assert all(line.startswith("skfdp: ") for line in err.splitlines()), err
-    assert skfdp.privacy.read_report(tmp_path / "r.json").epsilon == pytest.approx(1)
-    assert (tmp_path / "m.joblib").stat().st_size > 1000
-    spent = skfdp.PrivacyLedger(tmp_path / "spent.sqlite").spent()
-    assert spent == pytest.approx(1, rel=1e-3)
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
 def test_full_disk_is_said_and_so_is_what_was_saved(command, tmp_path):
     written(tmp_path)

@@ -242,14 +242,6 @@ def loans(tmp_path, monkeypatch):
     LOANS.save("loans.toml")
 
 
-def test_a_check_says_what_it_did_not_compare(loans, command):
-    status, out, err = command("schema", "loans.csv", "--check", "loans.toml")
-    assert (status, err) == (0, "")
-    assert "names, stored types and the values of public columns." in out
-    assert "The values of 3 private column(s) were NOT compared" in out
-    assert not TableSchema.load("loans.toml").counts_seen
-
-
 def test_private_counts_are_exact_and_are_noted_in_the_schema(loans, command, refusal):
     told = refusal("schema", "loans.csv", "--private-counts")
     assert "give --check FILE, too" in told

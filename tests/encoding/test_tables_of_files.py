@@ -1,7 +1,6 @@
 """Tables that are not in one frame: folders of files, failing disks, masks, Dask."""
 
 import contextlib
-import importlib
 from functools import partial
 
 import numpy as np
@@ -491,21 +490,15 @@ def test_errors_of_a_graph_on_a_cluster_are_withheld():
 
 @pytest.mark.extra("dask")
 @pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning")
-@pytest.mark.parametrize("kind", ["array", "frame"])
 @pytest.mark.parametrize("rows_of_persons", [False, True])
-def test_a_collection_is_scored_as_a_table_in_memory(kind, rows_of_persons):
-    module = importlib.import_module(
-        {"array": "dask.array", "frame": "dask.dataframe"}[kind]
-    )
-    table, labels, persons = X, Y, np.arange(N) // 2
-    if kind == "frame":
-        table, labels = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="y")
-        persons = pd.Series(persons)
+def test_a_collection_is_scored_as_a_table_in_memory(rows_of_persons):
+    import dask.dataframe as dd
+
+    table, labels = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="y")
+    persons = pd.Series(np.arange(N) // 2)
 
     def parts(one):
-        if kind == "frame":
-            return module.from_pandas(one, npartitions=3)
-        return module.from_array(one, chunks=(50, *one.shape[1:]))
+        return dd.from_pandas(one, npartitions=3)
 
     model = clone(SOON).fit(table, labels)
     given = {"random_state": 0, "model_is_public": True}

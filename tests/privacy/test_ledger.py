@@ -506,14 +506,6 @@ class TestWhatIf:
 
 
 class TestPrint:
-    def test_after_a_seeded_fit_and_one_without_privacy(self, tmp_path):
-        PrivacyLedger(tmp_path / "l.db").charge([release(0.1, seeded=True)])
-        PrivacyLedger(tmp_path / "l.db").charge_nonprivate()
-        ledger = PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
-        text = str(ledger)
-        assert "Void:" in text and "epsilon inf" in text
-        assert "epsilon 0 for one more fit, or 0 more" in text
-
     def test_every_data_set_of_a_file(self, tmp_path):
         path = tmp_path / "l.db"
         for name in ("b", "a"):

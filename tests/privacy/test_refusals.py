@@ -1,6 +1,5 @@
 """Arguments that mean nothing: the right number or one sentence, and soon."""
 
-import functools
 import itertools
 import json
 import math
@@ -204,24 +203,6 @@ NO_DELTA = [0, 1, 2, -1, math.nan, math.inf, "1e-5", True]
 BETWEEN = "strictly between 0 and 1"
 
 
-@pytest.mark.parametrize("delta", NO_DELTA)
-def test_a_delta_that_is_no_probability(delta):
-    """plan.epsilon(0) was a ZeroDivisionError, plan.epsilon(2) was 0."""
-    plan = calibrate(1.0, 1e-5, n_steps=1)
-    sampled = compose([Event(**EVENT, sampling_rate=0.5)])
-    of_mu = functools.partial(gdp_mu, 1.0)
-    for call in (plan.epsilon, plan.curve.epsilon, sampled.epsilon, of_mu):
-        with pytest.raises(ValueError, match=BETWEEN):
-            call(delta)
-
-
-@pytest.mark.parametrize("epsilon", [-1, math.nan, -math.inf, "1", True, None])
-def test_an_epsilon_that_is_none(epsilon):
-    for changes in ({}, {"sampling_rate": 0.5}):
-        with pytest.raises(ValueError, match="epsilon=.* must be a number of at least"):
-            compose([Event(**EVENT, **changes)]).delta(epsilon)
-
-
 def test_deltas_of_large_epsilons():
     little = EVENT | {"noise_std": (0.02,), "sampling_rate": 0.1}
     special = little | {"neighboring_relation": "replace_special"}
@@ -334,7 +315,7 @@ def test_calibration_at_the_edges_stays_within_its_budget(epsilon, delta, n_step
 
 
 # -- ledgers and reports --------------------------------------------------------------
-STEPS = Event(**EVENT)
+STEPS, PLAN = Event(**EVENT), calibrate(1.0, 1e-5, n_steps=1)
 
 
 @pytest.fixture
@@ -346,6 +327,9 @@ def ledger():
 
 NO_EVENTS = [None, 3, True, "auto", STEPS, [], [None], {"a": 1}, np.array(1.0)]
 NO_PUBLIC_SET = [3, [None], [[1]], np.array(1.0)]
+SAMPLED = Event(**EVENT, sampling_rate=0.5)
+NO_EPSILON = [-1, math.nan, -math.inf, "1", True, None]
+LEAST = "epsilon=.* must be a number of at least"
 EVENTS, SET = "must be at least one Event", "public=.* must be a"
 #: What is called, with which values, and the sentence.
 REFUSED = [
@@ -374,6 +358,12 @@ REFUSED = [
         "must be a positive int, at most",
     ),
     (lambda _, path: read_report(path), [7, None], "must be the path of a file"),
+    (lambda _, delta: gdp_mu(1.0, delta), NO_DELTA, BETWEEN),
+    (lambda _, delta: PLAN.epsilon(delta), NO_DELTA, BETWEEN),
+    (lambda _, delta: PLAN.curve.epsilon(delta), NO_DELTA, BETWEEN),
+    (lambda _, delta: compose([SAMPLED]).epsilon(delta), NO_DELTA, BETWEEN),
+    (lambda _, epsilon: compose([SAMPLED]).delta(epsilon), NO_EPSILON, LEAST),
+    (lambda _, epsilon: compose([STEPS]).delta(epsilon), NO_EPSILON, LEAST),
     (lambda ledger, delta: ledger.spent(delta), NO_DELTA, BETWEEN),
     (lambda ledger, delta: ledger.remaining(delta), NO_DELTA, BETWEEN),
     (lambda ledger, delta: report(ledger, delta=delta), NO_DELTA, BETWEEN),

@@ -6,7 +6,7 @@ import sklearn
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, open_table
 from skfdp.data import sources
-from skfdp.data.sources import LargeTable, in_memory, large_table
+from skfdp.data.sources import in_memory
 from skfdp.solvers import NoisyGradientDescent
 
 N, D = 700, 5
@@ -102,24 +102,6 @@ def test_fits_know_columns_by_their_names(X, y):
     model.fit(table, y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(table[:, [1, 0, 2, 3, 4]])
-
-
-def test_fits_take_arrow_as_it_is(X, y, tmp_path):
-    table = arrow(X, y).drop_columns("label")
-    from pyarrow import dataset, parquet
-
-    parquet.write_table(table, tmp_path / "X.parquet")
-    model = DPSGDFClassifier(
-        bounds=(0, 100), random_state=0, solver=NoisyGradientDescent(max_iter=4)
-    )
-    wanted = model.fit(open_table(table), y).coef_.copy()
-    for given in (table, dataset.dataset(tmp_path / "X.parquet")):
-        assert isinstance(large_table(given), LargeTable)
-        assert np.array_equal(model.fit(given, y).coef_, wanted)
-        assert list(model.feature_names_in_) == NAMES
-    with sklearn.config_context(working_memory=1):
-        assert large_table(table) is None
-        assert np.array_equal(model.fit(table, y).coef_, wanted)
 
 
 def test_labels_of_any_type_are_one_column(X, y, tmp_path):
