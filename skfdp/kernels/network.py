@@ -166,16 +166,19 @@ def dots(a, b):
 def _round_row(row, bits, out):
     """Multiply row, float64, by a power of two, and round it to `bits` bits in out.
 
-    Return the power of two. If an entry is not finite, or all are zero, write zeros and
-    return 0. row has one entry more than out; its last entry is working memory.
+    Return the power of two. If an entry is not finite, all are zero, or the power is
+    infinite, write zeros and return 0. row has one entry more than out; its last entry
+    is working memory.
     """
     # Absolute values have the same order as their bits, with NaN above infinity. The
     # loop reads the bits as integers, because LLVM vectorises a maximum of integers.
     sizes, largest = row.view(np.int64), np.int64(0)
     for k in range(out.shape[0]):
         largest = max(largest, sizes[k] & np.int64(0x7FFFFFFFFFFFFFFF))
-    sizes[-1] = largest
-    power = _power(row[-1], bits)
+    sizes[-1], power = largest, 0.0
+    if 0.0 < row[-1] < np.inf:
+        power = math.ldexp(1.0, bits - math.frexp(row[-1])[1])
+        power = power if power < np.inf else 0.0
     for k in range(out.shape[0]):
         out[k] = np.rint(row[k] * power) if power > 0.0 else 0.0
     return power
@@ -188,18 +191,6 @@ def _rounded_to_bits(rows, bits, dtype):
     power[~((0.0 < largest) & (largest < np.inf) & (power < np.inf))] = 0.0
     whole = np.where(power[:, None] > 0.0, np.rint(rows * power[:, None]), 0.0)
     return whole.astype(dtype), power
-
-
-@kernel(error_model="numpy")
-def _power(largest, bits):
-    """Return the power of two that scales `largest` to at most ``2**bits``.
-
-    Return 0 if `largest` is 0, infinite or NaN, or if the power is not a finite number.
-    """
-    if not 0.0 < largest < np.inf:
-        return 0.0
-    power = math.ldexp(1.0, bits - math.frexp(largest)[1])
-    return power if power < np.inf else 0.0
 
 
 class Operations:

@@ -45,7 +45,9 @@ def _add_dense(X, rows, ends, residuals, clip, memory, out):
         start, stop = ends[person], ends[person + 1]
         unit = _as_integers(rows, start, stop, clip.squared_norms, residuals)
         if unit > 0.0:
-            _add_rows(X, rows, start, stop, residuals, memory)
+            memory[:] = 0.0
+            own = rows[start:stop], residuals[:, start:stop]
+            tiles._add_outer_products(X, *own, memory)
             factor = _factor(step * math.sqrt(_square(memory, 1 / step)), unit, clip)
             for k in range(n_outputs):
                 for j in range(n_columns):
@@ -183,13 +185,6 @@ def _factor(norm, unit, clip):
     # 1e-9 outweighs every rounding error of the norm and of the products.
     room = clip.clip_norm / clip.unit * (1 - 1e-9)
     return min(unit / clip.unit, room / norm)
-
-
-@kernel()
-def _add_rows(X, rows, start, stop, residuals, out):
-    """Write the sum of one person's rows, multiplied by integer residuals, to out."""
-    out[:] = 0.0
-    tiles._add_outer_products(X, rows[start:stop], residuals[:, start:stop], out)
 
 
 @kernel(fastmath=_EXACT)

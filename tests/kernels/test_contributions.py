@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skfdp.kernels import persons
+from skfdp.kernels import persons, tiles
 from skfdp.kernels.contributions import (
     Clip,
     PerRow,
@@ -188,8 +188,8 @@ def test_sums_of_a_person_are_exact_in_float64(n_rows, seed):
     exact = sum(
         int(own[0, i]) * int(X[i, 0]) for i in range(n_rows)
     )  # Python's integers
-    found = np.empty((2, 4))
-    persons._add_rows(X, np.arange(n_rows), 0, n_rows, own, found)
+    found = np.zeros((2, 4))
+    tiles._add_outer_products(X, np.arange(n_rows), own, found)
     assert found[0, 0] == exact
 
 
