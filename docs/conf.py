@@ -110,6 +110,6 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 # The first page and lists of pages need no column of links beside them.
-html_sidebars = {"index": [], "changes": [], "contributing": [], "ideas": []}
+html_sidebars = {"index": [], "changes": [], "contributing": []}
 html_show_sourcelink = False
 html_copy_source = False

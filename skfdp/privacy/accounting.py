@@ -385,7 +385,9 @@ def composed_guarantee(
     everything: Any = None
     if public is not None:
         names = [*public] if is_listed(public) else []
-        if not is_listed(public) or not all(isinstance(n, Disclosed) for n in names):
+        # None, a target without a name, is in the sets of the ledger alone.
+        kinds = Disclosed if isinstance(public, frozenset) else str | int
+        if not is_listed(public) or not all(isinstance(n, kinds) for n in names):
             raise TypeError(
                 f"public={checks.shown(public)} must be a collection of column names, "
                 "or of positions: write public=['age'], for example."

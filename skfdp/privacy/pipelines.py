@@ -406,7 +406,7 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
         events=private,
         delta=delta,
         target_epsilon=ledger.epsilon,
-        public=ledger.public,
+        public=None if ledger.public is None else frozenset(ledger.public),
         released=fits.values(),
         assumptions=[
             Assumption(
