@@ -146,6 +146,8 @@ def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
     The exponent must be finite and at least 0. An exponent above 0 is refused if the
     plan has too many steps, or if the noise of the last step would be infinite.
     """
+    if type(noise_decay) is float and noise_decay == 0:
+        return noise_decay
     expected = "a finite number of at least 0"
     found = checks.number("noise_decay", noise_decay, expected, 0, closed="left")
     if found == 0:

@@ -147,7 +147,8 @@ class DenseProducts(Products):
     def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self._total[:] = 0
         rows, whole = self.rows, batch is None
-        for ends in rows.stretches(batch, start, stop):
+        one = [(start, stop)]
+        for ends in one if rows.reader is None else rows.stretches(batch, start, stop):
             some = _NO_ROWS if whole else batch, whole, *ends, theta, rows.unit
             tiles.add_clipped(rows.table, *some, given, self._theta, self._total)
         return self._total.copy()
