@@ -275,9 +275,8 @@ class Mark:
 
 PART = functools.partial(fit, public_features=(0,))
 CENTRING = functools.partial(fit, "PrivateCenteringTransformer")
-#: Limits rose with NumPy twins of compiled loops (a call for each call of a loop),
-#: interactions, gamma and Tweedie losses, and monotone effects: those of the first three
-#: marks, of calls and changes of file, of files of the transformer, of lines of tests.
+#: NumPy twins, interactions and losses raised the first three limits, and those of
+#: calls, changes of file, files of the transformer and lines of tests.
 #: A first count, at commit 2fefd32f, had other rules, which are not known: 32,600 lines
 #: of the core (32,561 by ours, without the private search), 372 functions, 3,525 calls,
 #: 1,800 changes of file, 77 objects, and 178 functions of the transformer.
@@ -295,7 +294,7 @@ MARKS = [
     Mark("default fit: files", lambda: fit()["files"], 36, 30),
     Mark("    functions", lambda: fit()["functions"], 310, 250),
     Mark("    Python calls", lambda: fit()["calls"], 1_850, 2_500),
-    Mark("    changes of file", lambda: fit()["changes"], 1_010, 1_000),
+    Mark("    changes of file", lambda: fit()["changes"], 1_000, 1_000),
     Mark("    own objects", lambda: fit()["objects"], 49, 45),
     Mark("    of own classes", lambda: fit()["classes"], 32, 22),
     Mark("    passes over private floats: scaled", lambda: fit()["scale"], 1, 1),
@@ -303,7 +302,7 @@ MARKS = [
     Mark("    most memory, of that of X", memory, 0.42),
     Mark("one public column: own objects", lambda: PART()["objects"], 88, 80),
     Mark("    of own classes", lambda: PART()["classes"], 49, 32),
-    Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 24, 16),
+    Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 163, 120),
     Mark("lines of tests/", lambda: lines("tests"), 38_000, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_000),
