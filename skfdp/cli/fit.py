@@ -396,7 +396,7 @@ def compile_loops(arguments: argparse.Namespace) -> None:
     public = {"public_features": [0, 1], "bounds": (0, 1)}
     frame = pd.DataFrame({"a": np.where(X[:, 0] < 0.5, "b", "c"), "d": X[:, 1]})
     columns, groups = {"a": Category(["b", "c"]), "d": Number(0, 1)}, labels // 2
-    with warnings.catch_warnings(action="ignore"):  # nobody uses these models
+    with warnings.catch_warnings(action="ignore"):  # these models are thrown away
         for table in (X, X[:, :5], csr_array(X)):
             for solver in (NoisyGradientDescent(max_iter=2), _BATCHES):
                 given = {"solver": solver, "bounds": (0, 1)}
