@@ -77,8 +77,9 @@ def test_no_row_violates_the_order(split, epsilon):
     given = {"epsilon": epsilon, "schema": declared, "random_state": 0} | given
     model = FeatureDPLogisticRegression(target="ill", **given).fit(FRAME, Y)
     assert max(turns(model.decision_function).values()) <= 1e-9
-    rows = model.to_sklearn().decision_function(FRAME[:40])
-    np.testing.assert_allclose(rows, model.decision_function(FRAME[:40]), atol=1e-9)
+    if split != "public target":  # trees are not exported
+        rows = model.to_sklearn().decision_function(FRAME[:40])
+        np.testing.assert_allclose(rows, model.decision_function(FRAME[:40]), atol=1e-9)
     model = FeatureDPRegressor(target="cost", **given).fit(FRAME, COST)
     assert max(turns(model.predict).values()) <= 1e-9
     model.set_params(loss="gamma", schema=schema(cost=Number(0.1, 20)))
