@@ -1,8 +1,8 @@
 """Losses: the compiled residual, the value, and their properties.
 
 The loss that users pass as "squared_hinge" is `SQUARED_HINGE`, a `loss.Loss`, in the
-file of this name or in that of `FILES`. To add a loss, write its file and add its name
-below; CONTRIBUTING.rst has an example. Other packages import losses from
+file of this name or in that of `FILE_OF`. To add a loss, write its file and add its
+name below; CONTRIBUTING.rst has an example. Other packages import losses from
 `queries.linear`.
 """
 
@@ -13,7 +13,7 @@ REGRESSION = ("squared_error", "huber", "poisson", "gamma", "tweedie")
 #: Those with a log link.
 OF_RATES = ("poisson", "gamma", "tweedie")
 #: Files of the losses that share one with another loss.
-FILES = {
+FILE_OF = {
     "squared_hinge": "hinge",
     "squared_error": "huber",
     "poisson": "tweedie",

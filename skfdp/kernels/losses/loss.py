@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skfdp.kernels.losses import FILES
+from skfdp.kernels.losses import FILE_OF
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Loss:
 
 def loss_named(name: str, parameter: float | None = None) -> Loss:
     """Return the loss with this name and this parameter; None: the usual one."""
-    file = importlib.import_module(f"skfdp.kernels.losses.{FILES.get(name, name)}")
+    file = importlib.import_module(f"skfdp.kernels.losses.{FILE_OF.get(name, name)}")
     loss = getattr(file, name.upper())
     if parameter is None or parameter == loss.parameter:
         return loss
