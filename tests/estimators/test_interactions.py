@@ -306,7 +306,7 @@ def test_displays_and_files(model, tmp_path):
 def test_some_public_columns_and_several_classes():
     X, told, _ = people(5 * N)
     y = np.digitize(told, [-1, 1])
-    columns = {name: column(name in "abd") for name, column in KINDS.items()}
+    columns = {name: column(name in {"a", "b", "d"}) for name, column in KINDS.items()}
     schema = TableSchema(columns | {"y": Label([0, 1, 2])}, outcomes=["y"])
     model = CLASSIFIER(EPSILON, schema=schema, random_state=0).fit(X, y)
     assert model.interactions_.weights.shape[0] == 3
