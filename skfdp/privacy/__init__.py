@@ -24,7 +24,7 @@ from skfdp.privacy.events import (
     Relation,
 )
 from skfdp.privacy.ledger import PrivacyLedger, WhatIf
-from skfdp.privacy.pipelines import report
+from skfdp.privacy.pipelines import find_reports, report
 from skfdp.privacy.preprocessing_steps import StepDependence
 from skfdp.privacy.report import PrivacyReport, read_report
 
@@ -49,6 +49,7 @@ __all__ = [
     "calibrate",
     "compose",
     "composed_guarantee",
+    "find_reports",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",

@@ -27,6 +27,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from skfdp.privacy.accounting import set_text
 from skfdp.privacy.assumptions import (
     CLASSES_READ,
@@ -67,23 +69,13 @@ def _members(obj: Any) -> Members:
 
 def _outputs(obj: Any) -> Members:
     """Return the members, each for one target; refuse targets that share one name."""
-    found = _members(obj)
-    if any(one.privacy_.target_name is not None for one in _leaves(found)):
+    if any(one.target_name is not None for one in find_reports(obj).values()):
         raise ValueError(
             f"report() cannot cover {type(obj).__name__}, because its members have "
             "different targets of the same name: fit it again, without the parameter "
             "target of its members."
         )
-    return found
-
-
-def _leaves(found: Iterable[tuple[str, Any]]) -> Iterator[Any]:
-    """Yield the estimators with a report among members, also inside Pipelines."""
-    for _, one in found:
-        if hasattr(one, "privacy_"):
-            yield one
-        else:
-            yield from _leaves(getattr(one, "steps", None) or _members_of(one) or [])
+    return _members(obj)
 
 
 def _voting(obj: Any) -> Members:
@@ -346,6 +338,44 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
 # Reports of objects: find the reports inside them, and compose these.
 
 
+def find_reports(obj: Any) -> dict[str, PrivacyReport]:
+    """Return the privacy reports inside a fitted object, each by its place.
+
+    A place is what follows the object in Python, such as ``".steps[1][1]"``; "" is the
+    object itself. The search enters estimators, mappings, lists, tuples and arrays of
+    objects, but no object with a report. An empty dict means that nothing in the object
+    was fitted by skfdp. Other parts may have learnt from private data: `report`
+    composes the reports, or refuses.
+
+    Reports are returned as they are stored. If the object comes from somebody else,
+    ``PrivacyReport.from_dict(found.to_dict())`` computes epsilon again.
+    """
+    found: dict[str, PrivacyReport] = {}
+    visited = set()
+
+    def visit(place: str, one: Any) -> None:
+        if id(one) in visited:
+            return
+        visited.add(id(one))
+        inner: Iterable[tuple[str, Any]] = ()
+        if isinstance(own := getattr(one, "privacy_", None), PrivacyReport):
+            found[place] = own
+        elif isinstance(one, Mapping):
+            inner = ((f"[{key!r}]", each) for key, each in one.items())
+        elif isinstance(one, list | tuple):
+            inner = ((f"[{j}]", each) for j, each in enumerate(one))
+        elif isinstance(one, np.ndarray) and one.dtype == object:
+            inner = ((f".flat[{j}]", each) for j, each in enumerate(one.flat))
+        elif any(hasattr(one, name) for name in ("fit", "predict", "predict_proba")):
+            fields = getattr(one, "__dict__", {})
+            inner = ((f".{name}", each) for name, each in fields.items())
+        for step, each in inner:
+            visit(place + step, each)
+
+    visit("", obj)
+    return found
+
+
 def report(
     obj: Any, *, delta: float | None = None, context: Mapping[str, str] | None = None
 ) -> PrivacyReport:
@@ -436,7 +466,7 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
             return None
         _check_columns_stay_public(seen)
         return of_releases(obj, seen, *_learnt(parts))
-    if not _hides_private_fit(obj, set()):
+    if not find_reports(obj):
         return None
     known = type(obj).__name__
     known = name if name == known else f"{name} ({known})"
@@ -483,24 +513,6 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     return of_releases(obj, seen, learnt)
 
 
-def _hides_private_fit(obj: Any, visited: set[int]) -> bool:
-    """Whether an object contains an estimator with a report, at any depth."""
-    if id(obj) in visited:
-        return False
-    visited.add(id(obj))
-    if isinstance(getattr(obj, "privacy_", None), PrivacyReport):
-        return True
-    if isinstance(obj, Mapping):
-        items: Iterable[Any] = obj.values()
-    elif isinstance(obj, list | tuple):
-        items = obj
-    elif any(hasattr(obj, name) for name in ("fit", "predict", "predict_proba")):
-        items = vars(obj).values() if hasattr(obj, "__dict__") else ()
-    else:
-        return False
-    return any(_hides_private_fit(item, visited) for item in items)
-
-
 def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
     """Yield the steps of a Pipeline, including those of nested Pipelines.
 
@@ -517,9 +529,7 @@ def _flat(name: str, pipeline: Any, prefix: str) -> Iterator[Part]:
         name = prefix + label
         own = isinstance(getattr(step, "privacy_", None), PrivacyReport)
         # A FrozenEstimator was fitted earlier, so its steps learnt nothing in this fit.
-        frozen = is_class(step, "FrozenEstimator") and not _hides_private_fit(
-            step, set()
-        )
+        frozen = is_class(step, "FrozenEstimator") and not find_reports(step)
         if isinstance(getattr(step, "steps", None), list) and not own and not frozen:
             yield from _flat(name, step, f"{name}__")
             continue

@@ -1,11 +1,13 @@
 """Reports of Pipelines and of tools around estimators, from fit to text."""
 
 import html
+import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.feature_selection import SelectKBest
@@ -38,7 +40,7 @@ from skfdp import (
     TableSchema,
     report,
 )
-from skfdp.privacy import PrivacyBudgetError, compose, read_report
+from skfdp.privacy import PrivacyBudgetError, compose, find_reports, read_report
 from skfdp.privacy.assumptions import CLASSES_READ, COLUMNS_ASSUMED, COLUMNS_FOLLOWED
 from skfdp.privacy.preprocessing_steps import REFUSES
 from skfdp.schema import Category, Number
@@ -234,6 +236,48 @@ class TestWhatIsSaid:
         fits = [logistic(ledger=ledger).fit(X, labels) for _ in range(2)]
         told = ["Charge 2 on" in text_of(report(one)) for one in fits]
         assert told == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("fit_of", "places"),
+    [
+        (lambda: logistic(), [""]),
+        (lambda: FrozenEstimator(logistic().fit([[0], [1]] * 9, [0, 1] * 9)), [""]),
+        (lambda: make_pipeline(Binarizer(), logistic()), [".steps[1][1]"]),
+        (
+            lambda: GridSearchCV(
+                make_pipeline("passthrough", logistic()),
+                {"featuredplogisticregression__C": [0.1, 0.2]},
+                cv=KFold(2),
+            ),
+            [".best_estimator_.steps[1][1]"],
+        ),
+        (
+            lambda: CalibratedClassifierCV(logistic(), cv=KFold(2)),
+            [f".calibrated_classifiers_[{k}].estimator" for k in (0, 1)],
+        ),
+        (
+            lambda: VotingClassifier([("a", logistic()), ("b", LogisticRegression())]),
+            [".estimators_[0]"],
+        ),
+        (lambda: LogisticRegression(), []),
+    ],
+    ids=["itself", "frozen", "Pipeline", "search", "calibrated", "voting", "none"],
+)
+def test_reports_inside_fitted_objects_are_found(fit_of, places, table, labels):
+    X, y = table[["age", "bmi"]], labels
+    fitted = fit_of().fit(X, y)
+    for obj in (fitted, pickle.loads(pickle.dumps(fitted))):
+        found = find_reports(obj)
+        assert [*found] == places
+        for place, one in found.items():
+            assert eval("obj" + place).privacy_ == one
+    models = np.empty(2, dtype=object)
+    models[:] = fitted, fitted
+    assert [*find_reports({"m": models})] == [f"['m'].flat[0]{one}" for one in places]
+    looped = LogisticRegression()
+    looped.itself = looped
+    assert find_reports(looped) == find_reports([X, y, None, "text"]) == {}
 
 
 class TestPublicColumns:
