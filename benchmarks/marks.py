@@ -281,9 +281,9 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: of the core (32,561 by ours, without the private search), 372 functions, 3,525 calls,
 #: 1,800 changes of file, 77 objects, and 178 functions of the transformer.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_950, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", WINGS), 32_070, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_530, 18_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 40_080, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", WINGS), 32_200, 28_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_590, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 100, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 220, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 15, 9),
@@ -304,7 +304,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 49, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 163, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 38_000, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 38_155, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_000),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 22_500),
     Mark("    of the theory", lambda: words(theory=True), 13_820),

@@ -161,6 +161,9 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
             **_FULL,
             "--json": _flag("print the report as JSON"),
             "--html": _of("also write a web page", metavar="FILE", type=Path),
+            "--registry": _of(
+                "also write an entry of OpenDP's registry", metavar="FILE", type=Path
+            ),
         },
     ),
     "ledger": (

@@ -152,6 +152,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Print the statement of a report, of a saved model, or of a ledger."""
     path, model = Path(arguments.file), None
     check_writable(arguments.html, "--html")
+    check_writable(arguments.registry, "--registry")
     try:
         with path.open("rb") as opened:
             is_ledger = opened.read(len(_SQLITE)) == _SQLITE
@@ -182,6 +183,13 @@ def report(arguments: argparse.Namespace) -> None:
         with writing(arguments.html):
             found[0].to_html(arguments.html)
         say(f"\nWeb page written to {arguments.html}.")
+    if arguments.registry is not None:
+        with refusing(ValueError):
+            entry = found[0].to_registry()
+        with writing(arguments.registry):
+            arguments.registry.write_text(entry, encoding="utf-8")
+        missing = entry.count(": missing\n")
+        say(f"\nEntry written to {arguments.registry}: fill in {missing} fields.")
     matching = " The SHA-256 fits the numbers of the model." * (model is not None)
     say(f"\nRecomputed from the listed releases: epsilon agrees.{matching}")
 

@@ -310,6 +310,33 @@ class PrivacyReport:
         """Write one HTML page: statement, trade-off curve and annex."""
         Path(path).write_text(report_html.document(self), encoding="utf-8")
 
+    def to_registry(self, context: Mapping[str, str] | None = None) -> str:
+        """Return an entry of OpenDP's Deployments Registry, as YAML text.
+
+        A comment marks each field that is missing. `tier` is the highest one whose
+        fields are all there.
+
+        Parameters
+        ----------
+        context : dict of str to str, default=None
+            Fields that the owner states: name, data_curators, registry_authors (several
+            names are separated by "; "), intended_use, description, publication_date
+            (YYYY-MM-DD), data_product_region, data_product_sector, release_type,
+            release_type_details, data_source_type, justification, sources.
+
+        Raises
+        ------
+        ValueError
+            If the guarantee does not hold, or if the registry does not allow a value.
+        """
+        if not (self.guarantee and self.events):
+            raise ValueError(
+                f"the report of {self.subject} has no guarantee to register: its "
+                "statement says why."
+            )
+        stated = checks.texts("context", {} if context is None else context)
+        return report_text.registry_entry(self, stated)
+
     def to_dp_accounting(self, neighboring_relation: Any = "add_or_remove_one") -> Any:
         """Return all releases as one event of dp_accounting; see `Event`.
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import json
 import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost, detection_rate, name_text
 from skfdp.privacy.assumptions import INTEGER_SEED
 from skfdp.privacy.events import ADVISED, Event, Relation, delta_text, exceeds_advice
@@ -588,3 +590,85 @@ def statement(report: Report, *, full: bool = False) -> str:
             )
             label = " " * _INDENT
     return "\n".join(lines)
+
+
+# An entry of OpenDP's Deployments Registry. Its schema is public, in
+# github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml.
+
+#: Sections of an entry, and below each its fields.
+_REGISTRY = """\
+basic: name data_curators intended_use data_product_type data_product_region
+    description publication_date data_product_sector
+dp_variant: variant_name data_domain unprotected_quantities
+privacy_loss: privacy_unit privacy_unit_details privacy_parameters
+    privacy_parameters_details
+deployment_model: model_name actors release_type release_type_details
+    data_source_type access_type
+accounting: post_processing composition
+implementation: preprocessing_and_hyperparameter_tuning mechanisms justification
+administrative: sources notes registry_authors""".split()
+_SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+_CHOICES = {
+    "data_product_sector": _SECTORS,
+    "release_type": ("One release", "Many releases"),
+    "data_source_type": ("Static", "Dynamic"),
+}
+
+
+def registry_entry(report: Report, stated: dict[str, str]) -> str:
+    """Return an entry of the registry as YAML; missing fields are comments."""
+    parts = {name: "\n".join(paragraphs) for name, paragraphs in annex(report)}
+    counted = Relation.of(report.neighboring_relation).counts_are_public
+    unit, size = report.unit, report.n_records if counted else None
+    numbers = {"epsilon": report.epsilon, "delta": report.delta}
+    values: dict[str, Any] = {
+        "data_product_type": "Machine learning model",
+        "variant_name": "Approximate DP" if report.delta else "Pure DP",
+        "data_domain": f"{size or 'Any number of'} {unit}s. {parts['Columns']}",
+        "unprotected_quantities": open_text(report),
+        "privacy_unit": f"One {unit}",
+        "privacy_unit_details": f"{parts['Definition']}\n{_UNITS[unit]}",
+        "privacy_parameters": {name: one for name, one in numbers.items() if one},
+        "privacy_parameters_details": f"{strength_text(report)} {odds_text(report)}",
+        "model_name": "Central",
+        "actors": f"Trusted: {_TRUSTED} Everybody else may get the released results.",
+        "access_type": "Non-interactive",
+        "post_processing": "Predictions are computed from the released results alone.",
+        "composition": parts["Numbers"],
+        "preprocessing_and_hyperparameter_tuning": (
+            f"{parts.get('Other steps', 'No other step is known.')}\n{UNCOVERED[0]}"
+        ),
+        "mechanisms": parts["Computation"],
+        "notes": f"Assumptions:\n\n{parts['Assumptions']}",
+    }
+    free = {name for name in _REGISTRY if name[-1] != ":"} - {*values}
+    for key, text in stated.items():
+        checks.choice("a key of context", key, sorted(free))
+        checks.choice(f"context[{key!r}]", text, _CHOICES.get(key, (text,)))
+    date = stated.get("publication_date", "")
+    if date and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", date):
+        raise ValueError(
+            f"context['publication_date']={checks.shown(date)} must be a date such as "
+            "'2026-01-31'."
+        )
+    values |= {
+        "name": report.subject,
+        "description": f"Released: {', '.join(report.released) or 'not recorded'}.",
+        "intended_use": report.context.get("purpose"),
+    } | stated
+    for name in {"data_curators", "registry_authors"} & {*values}:
+        values[name] = values[name].split("; ")
+    # Sources and details may stay empty. Only the justification is of the third tier.
+    due = {name for name in free if values.get(name) is None}
+    due -= {"sources", "release_type_details"}
+    tier = 3 if not due else 2 if due == {"justification"} else 1
+    title = [values["name"], *values.get("data_curators", ()), date[:4]]
+    slug = re.sub("[^a-z0-9]+", "-", "-".join(title).lower()).strip("-")
+    lines = [f"url_slug: {slug}", "status: Draft", f"tier: {tier}", "deployment:"]
+    for name in _REGISTRY:
+        text = clean(json.dumps(value := values.get(name), ensure_ascii=False))
+        if isinstance(value, dict):  # YAML reads 1e-05 as text
+            text = re.sub(r"(?<=: )(\d+)(?=e)", r"\1.0", text)
+        field = f"    {name}: {text}" if value is not None else f"    # {name}: missing"
+        lines.append(f"  {name}" if name[-1] == ":" else field)
+    return "\n".join(lines) + "\n"

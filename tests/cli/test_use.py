@@ -187,6 +187,10 @@ def test_reports_of_files_models_and_ledgers(run, tmp_path):
     ledger.charge([skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event])
     statement = skfdp.report(ledger).statement()
     assert run("report", path)[1] == f"{statement}\n{agrees}\n"
+    entry = tmp_path / "entry.yaml"
+    out = run("report", "income.json", "--registry", entry)[1]
+    assert f"Entry written to {entry}: fill in 11 fields." in out
+    assert entry.read_text(encoding="utf-8") == report.to_registry()
 
 
 def test_refused_reports(run, refused, tmp_path):

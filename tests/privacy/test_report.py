@@ -322,6 +322,117 @@ def fitted(epsilon=1.0, width=3, groups=None, **changes):
     return model.fit(X, np.arange(200) % 2, groups=groups)
 
 
+#: Fields and allowed values of deployments-schema.yaml, as of November 2026.
+REGISTRY = {
+    "basic": {
+        *("name", "data_curators", "intended_use", "data_product_region"),
+        *("description", "publication_date", "data_product_sector"),
+        "data_product_type",
+    },
+    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
+    "privacy_loss": {
+        *("privacy_unit", "privacy_unit_details", "privacy_parameters"),
+        "privacy_parameters_details",
+    },
+    "deployment_model": {
+        *("model_name", "model_name_details", "actors", "release_type"),
+        *("release_type_details", "data_source_type", "data_source_type_details"),
+        *("access_type", "access_type_details"),
+    },
+    "accounting": {"post_processing", "composition"},
+    "implementation": {
+        *("preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"),
+    },
+    "administrative": {"sources", "notes", "registry_authors"},
+}
+ALLOWED = {
+    "data_product_type": ("Machine learning model",),  # and five others
+    "variant_name": ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP"),
+    "model_name": ("Local", "Central", "Shuffle", "Federated"),
+    "release_type": ("One release", "Many releases"),
+    "data_source_type": ("Static", "Dynamic"),
+    "access_type": ("Interactive", "Non-interactive"),
+}
+OWNER = {
+    "data_curators": "Hospital of Cologne; Ministry",
+    "intended_use": 'A "planning" model:\n# not for care',
+    "data_product_region": "Köln",
+    "publication_date": "2026-11-30",
+    "data_product_sector": "Healthcare",
+    "release_type": "One release",
+    "data_source_type": "Static",
+    "justification": "Tier 1.",
+    "registry_authors": "R. Meyer",
+}
+
+
+def entry_of(text):
+    """Return head, and the fields of each section; all values are JSON, so YAML."""
+    head, _, rest = text.partition("deployment:\n")
+    found, section = {}, None
+    for line in rest.splitlines():
+        name, _, value = line.strip().partition(": ")
+        if line.startswith("    #"):
+            assert value == "missing"
+        elif line.startswith("    "):
+            found[section][name] = json.loads(value)
+        else:
+            section = name.removesuffix(":")
+            found[section] = {}
+    return head.splitlines(), found
+
+
+class TestRegistry:
+    def test_an_entry_has_the_fields_and_values_of_the_registry(self):
+        head, found = entry_of(fitted().privacy_.to_registry(OWNER))
+        slug = "featuredplogisticregression-hospital-of-cologne-ministry-2026"
+        assert head == [f"url_slug: {slug}", "status: Draft", "tier: 3"]
+        assert list(found) == list(REGISTRY)
+        for section, fields in found.items():
+            assert fields.keys() <= REGISTRY[section]
+            for name, value in fields.items():
+                assert value in ALLOWED.get(name, (value,))
+        basic = found["basic"]
+        assert basic.keys() == REGISTRY["basic"]
+        assert basic["data_curators"] == ["Hospital of Cologne", "Ministry"]
+        assert basic["intended_use"] == OWNER["intended_use"]
+        numbers = found["privacy_loss"]["privacy_parameters"]
+        assert numbers == {"epsilon": pytest.approx(1), "delta": 1e-5}
+        domain = found["dp_variant"]["data_domain"]
+        assert domain.startswith("200 records. Declared private: 3 columns (a")
+
+    def test_what_is_missing_lowers_the_tier(self):
+        made = fitted().privacy_
+        for left_out, tier in (("justification", 2), ("data_curators", 1)):
+            given = {key: text for key, text in OWNER.items() if key != left_out}
+            text = made.to_registry(given)
+            assert f"tier: {tier}\n" in text
+            assert f"    # {left_out}: missing\n" in text
+        assert made.to_registry().count(": missing\n") == 11
+
+    def test_numbers_are_no_text_in_yaml(self):
+        """YAML 1.1 wants a point before an exponent."""
+        zero = {"noise_std": (), "clip_norm": 0.0, "sensitivity": 0.0}
+        pure = dataclasses.replace(full_batch(1.0), pure_epsilon=1e-5, **zero)
+        pure = make([pure], delta=0)
+        for made in (fitted(delta=1e-7).privacy_, pure):
+            line = re.search("privacy_parameters: (.*)", made.to_registry())[1]
+            assert re.fullmatch(r'\{("\w+": \d\.\d+(e-\d+)?(, )?)+\}', line), line
+
+    def test_other_entries_are_refused(self):
+        made = fitted().privacy_
+        for context, match in (
+            ({"mechanisms": "x"}, "context='mechanisms' is unknown; choose one of"),
+            ({"data_product_sector": "Hope"}, "unknown; choose one of 'Technology'"),
+            ({"publication_date": "30.11.2026"}, "must be a date such as '2026-01-31'"),
+            ({"name": 3}, "must be a str"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                made.to_registry(context)
+        with pytest.raises(ValueError, match="has no guarantee to register"):
+            dataclasses.replace(made, seeded=True).to_registry()
+
+
 class TestPage:
     """Its conditions, its context, and how strong it says that it is."""
 
