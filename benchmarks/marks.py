@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -89,13 +90,15 @@ def most_parameters() -> int:
     return max(len(inspect.signature(kind).parameters) for kind in kinds)
 
 
-#: What the core may not import: files, Dask, torch, audits, scores, private bounds,
-#: effects, export, restarts, the command line.
-WINGS = (
-    *("__main__.py", "audit/", "bounds.py", "cli/", "dask_tables.py"),
-    *("data/sources.py", "export.py", "inspection.py", "mechanisms/checkpoint.py"),
-    *("metrics.py", "queries/torch.py", "solvers/bounds.py", "solvers/score"),
-)
+def wings() -> tuple[str, ...]:
+    """Return the beginnings of the names of files that the core may not import."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = contracts["tool"]["importlinter"]["contracts"]
+    (one,) = [c for c in contracts if c["name"] == "Only wings import wings"]
+    names = [name.removeprefix("skfdp.") for name in one["protected_modules"]]
+    return tuple(f"{n.replace('.', '/')}{end}" for n in names for end in (".py", "/"))
+
+
 #: A line with a class that is, or extends, a table or rows.
 TABLE_CLASS = r"^\s*class .*(Rows|Table|Records|Source)"
 #: A line that asks which kind of table or rows it has.
@@ -281,13 +284,13 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: of the core (32,561 by ours, without the private search), 372 functions, 3,525 calls,
 #: 1,800 changes of file, 77 objects, and 178 functions of the transformer.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 40_080, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", WINGS), 32_200, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_590, 18_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 40_110, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_405, 28_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_580, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 100, 96),
-    Mark("classes", lambda: nodes(ast.ClassDef), 220, 205),
+    Mark("classes", lambda: nodes(ast.ClassDef), 219, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 15, 9),
-    Mark("tests for a kind of table or rows", lambda: hits(TABLE_TEST), 20, 20),
+    Mark("tests for a kind of table or rows", lambda: hits(TABLE_TEST), 19, 20),
     Mark("    their files", lambda: hits(TABLE_TEST, of_files=True), 6, 6),
     Mark("names in skfdp.__all__", lambda: len(skfdp.__all__), 21),
     Mark("most parameters of an estimator", most_parameters, 18),
@@ -304,7 +307,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 49, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 163, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 38_155, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 38_140, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_000),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 22_500),
     Mark("    of the theory", lambda: words(theory=True), 13_820),

@@ -9,12 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from skfdp._version import __version__
+from skfdp.addresses import WINGS
 
 if TYPE_CHECKING:
     from skfdp.bounds import private_bounds
     from skfdp.data.encoder import DeclaredEncoder
-    from skfdp.data.sources import open_table
     from skfdp.data.validation import UtilityWarning
+    from skfdp.files import open_table
     from skfdp.label_dp import LabelDPClassifier, LabelDPRegressor
     from skfdp.linear_model import (
         DPSGDFClassifier,
@@ -46,11 +47,19 @@ _HOMES = {
     "UtilityWarning": "skfdp.data.validation",
     "checkpoint": "skfdp.mechanisms.checkpoint",
     "make_private_scorer": "skfdp.metrics",
-    "open_table": "skfdp.data.sources",
+    "open_table": "skfdp.files",
     "private_bounds": "skfdp.bounds",
     "private_score": "skfdp.metrics",
     "report": "skfdp.privacy",
 }
+
+WINGS.update(
+    bounds="skfdp.bounds",
+    dask="skfdp.dask_tables",
+    export="skfdp.export",
+    files="skfdp.files",
+    torch="skfdp.queries.torch",
+)
 
 __all__ = [
     "DPSGDFClassifier",

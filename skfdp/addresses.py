@@ -1,4 +1,4 @@
-"""Public module names of classes and functions, and the version in saved models.
+"""Public names of modules, the modules of wings, and the version in saved models.
 
 The ``__module__`` of a public object is the module from which users import it
 (``skfdp``, ``skfdp.privacy`` or ``skfdp.audit``), not the module of its file.
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeVar
 
 from skfdp._version import __version__
@@ -34,6 +36,15 @@ def public(module: str) -> Callable[[_Named], _Named]:
         return item
 
     return addressed
+
+
+#: The modules of the wings, by name; `skfdp/__init__.py` registers them.
+WINGS: dict[str, str] = {}
+
+
+def wing(name: str) -> ModuleType:
+    """Return the module of a wing, which the core never imports by itself."""
+    return import_module(WINGS[name])
 
 
 def _minor(version: str) -> list[str]:

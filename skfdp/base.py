@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp import kernels
-from skfdp.addresses import Versioned
+from skfdp.addresses import Versioned, wing
 from skfdp.data.arrays import is_dask, name_facts, readable, shaped_target
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import RECODED, are_codes, class_shares, encode_any
@@ -32,7 +32,6 @@ from skfdp.data.validation import (
     without_traps,
 )
 from skfdp.mechanisms import noise
-from skfdp.mechanisms.checkpoint import OPEN
 from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
@@ -54,7 +53,6 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.reader import SHORT, Declaration, Reader
 from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
-from skfdp.solvers.bounds import BoundsFirst, told_of_released
 from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan, WithoutPrivacy
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
@@ -525,9 +523,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         vars(like).update(vars(self))
         self._check_parameters(declared)
         if is_dask(X):
-            from skfdp import dask_tables
-
-            return dask_tables.on_records(Reader(declared), like, use, X, y, **how)
+            return wing("dask").on_records(Reader(declared), like, use, X, y, **how)
         return use(Reader(declared).read(like, X, y, **how))
 
     def _fit_records(self, records: Records):
@@ -647,9 +643,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         check_is_fitted(self)
         X = readable(X)
         if is_dask(X) and self._reader.encoder is None:
-            from skfdp.dask_tables import materialised
-
-            (X,) = materialised(X)
+            (X,) = wing("dask").materialised(X)
         return self._reader.transform(self, X)
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
@@ -695,7 +689,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             asked["interactions"] = "interactions='pairs' of the schema"
         for method in self._methods(public):
             if public.declared.releases_bounds and public.n_private:
-                method = BoundsFirst(method)
+                method = wing("bounds").BoundsFirst(method)
             refusal = method.needs(public, budget).refusal(public, asked)
             if refusal is None:
                 return method
@@ -755,12 +749,12 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             *(ORDER_IS_PUBLIC,)
             * (declared.max_rows_per_group is not None and public.unit == "person"),
             *(SAME_PARTITIONS,) * public.in_partitions,
-            *(KEY_UNREAD,) * (OPEN.get() is not None),
+            *(KEY_UNREAD,) * (noise.KEEPER.get() is not None),
             *(BALANCED,) * getattr(self, "_balances", False),
             *plan.assumptions,
         )
         if declared.releases_bounds and public.n_private:
-            assumptions = told_of_released(assumptions)
+            assumptions = wing("bounds").told_of_released(assumptions)
         return FitPlan(
             subject=self._subject or type(self).__name__,
             events=plan.events,
@@ -811,7 +805,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         """Charge a plan; return the mechanism of its events, and the final report."""
         private, public, key = math.isfinite(self.epsilon), records.public, None
         if private and noise.current() is None:
-            key = OPEN.get()
+            key = noise.KEEPER.get()
         if key is not None:
             key.open(records, public.declared.parameters, plan)
         streams = Streams(self.random_state, type(self), key)

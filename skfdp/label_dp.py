@@ -45,8 +45,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import encode_any
 from skfdp.data.validation import guarded_fit, users_state
-from skfdp.mechanisms.checkpoint import OPEN
-from skfdp.mechanisms.noise import check_random_state, random_words
+from skfdp.mechanisms.noise import KEEPER, check_random_state, random_words
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import checks
 from skfdp.privacy.assumptions import RANDOMISED, TARGET_CLIPPED, VALUES_CLIPPED
@@ -309,7 +308,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
                 f"{'classifier' if labels else 'regressor'} of scikit-learn: pass an "
                 "object."
             )
-        if OPEN.get() is not None:
+        if KEEPER.get() is not None:
             raise ValueError(
                 f"{type(self).__name__} cannot start again: fit outside of checkpoint."
             )

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, identity
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.addresses import public
+from skfdp.addresses import public, wing
 from skfdp.base import (
     PrivateClassifier,
     PrivateEstimator,
@@ -378,9 +378,7 @@ class LinearModel(PrivateEstimator):
         """
         check_is_fitted(self)
         pandas = pandas_for("coefficients_table")
-        from skfdp.export import coefficients  # loads models of scikit-learn
-
-        return pandas.DataFrame(coefficients(self))
+        return pandas.DataFrame(wing("export").coefficients(self))
 
     @without_traps()
     def to_sklearn(self):
@@ -428,9 +426,7 @@ class LinearModel(PrivateEstimator):
         True
         """
         check_is_fitted(self)
-        from skfdp.export import pipeline_of
-
-        return pipeline_of(self)
+        return wing("export").pipeline_of(self)
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:

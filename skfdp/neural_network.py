@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from skfdp.addresses import public
+from skfdp.addresses import public, wing
 from skfdp.base import PrivateClassifier, PrivateEstimator, documented
 from skfdp.data.grid import blocks
 from skfdp.data.records import PublicRecords, Records
@@ -223,9 +223,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
                 "scikit-learn, or leave class_weight out."
             )
         if isinstance(self._backend, TorchBackend):
-            from skfdp.queries.torch import check_device
-
-            check_device(self._backend.device)
+            wing("torch").check_device(self._backend.device)
 
     def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
         bound, normalize = super()._norm(given, mask)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skfdp.addresses import wing
 from skfdp.data.arrays import (
     blanked,
     check_arrays,
@@ -62,7 +63,6 @@ from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.schema import TableSchema
-from skfdp.solvers.bounds import UNKNOWN, with_public_bounds
 from skfdp.solvers.parameters import nominal_count, public_count, resolve_input_scaler
 
 #: The parameters that declare a table without a schema, and their defaults.
@@ -73,6 +73,9 @@ SHORT = {
     "classes": None,
     "target_bounds": None,
 }
+#: Placeholder for bounds before their release. A plan may assume that every column will
+#: have bounds, and nothing else about them.
+UNKNOWN = (0.0, 1.0)
 # What the outcome of a schema is instead of each kind of target, and what to do.
 _OTHERWISE = {
     "labels": "a number: use FeatureDPRegressor, or declare a Label",
@@ -403,7 +406,8 @@ class Reader:
         if declared.releases_bounds:
             # Malformed values are replaced after the release of the bounds, in
             # `BoundsFirst.run`.
-            input_scaler = with_public_bounds(input_scaler, X, mask)
+            given = input_scaler, X, mask
+            input_scaler = wing("bounds").with_public_bounds(*given)
         elif like._rows != "raw" and encoding is None:
             is_null = input_scaler.nulls(X)
         public = PublicRecords(

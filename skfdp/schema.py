@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import csv
 import dataclasses
-import fnmatch
 import json
 import os
 import re
 import tomllib
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from skfdp.addresses import wing
 from skfdp.data._basis import Block, placed
 from skfdp.data.arrays import (
     NAMED_TARGET,
@@ -48,13 +45,11 @@ from skfdp.data.column_types import (
     Unknown,
     column_of,
     filled,
-    number_form,
     pandas_for,
     unknown_entry,
 )
 from skfdp.data.encoder import DeclaredEncoder
-from skfdp.data.sources import FORMATS, stored_index
-from skfdp.data.target import TAKEN_FOR_MISSING, spelling_of, text_of
+from skfdp.data.target import spelling_of, text_of
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
@@ -170,7 +165,7 @@ class TableSchema:
         vars(self).update({name: plain(value) for name, value in vars(self).items()})
         vars(self).update(
             columns=MappingProxyType(dict(self.columns)),
-            outcomes=_names("outcomes", self.outcomes),
+            outcomes=names_of("outcomes", self.outcomes),
             group=self.group or None,
             missing=Category(missing=self.missing).missing,
             decimal=self.decimal or None,
@@ -626,53 +621,9 @@ class TableSchema:
             four digits, a name is repeated, or most are empty.
         """
         form = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
-        given = {name: value for name, value in form.items() if value is not None}
-        if _is_csv(table):
-            given = _proposed_dialect(table, given)
-        source = OpenTable.of(table, cls({}, **given))
-        words = [_plain(name) for name in source.names if name not in source.nameless]
-        # The second of two equal names ends in ".1".
-        is_odd = source.names[:1] == ["sep="] or any(map(_NO_NAME.search, words))
-        is_odd = is_odd or 2 * len(words) < len(source.names)
-        if is_odd and not header and _is_csv(table):  # do not quote the line
-            raise SchemaError(
-                f"the first line of {str(table)!r} does not look like names: a word "
-                "begins with a digit or has four, a name is repeated, or most are "
-                "empty. Pass skip_lines=... if names come later, header=True if these "
-                "are names, or add a line of names."
-            )
-        outcomes = _names("outcomes", outcomes)
-        source.check_has([*outcomes, *[group] * bool(group)])
-        usable = [n for n in source.names if n != group and n not in source.nameless]
-        known = _matching(public, usable, outcomes)
-        raw = {name: exact(column) for name, column in source.columns(known).items()}
-        if decimal is None and thousands is None and _is_csv(table):
-            decimal, thousands = _proposed_marks(raw.values(), given["delimiter"])
-        else:
-            decimal = decimal or "."
-        given |= {"decimal": decimal, "thousands": thousands}
-        empty = cls({}, **given)
-        columns: dict[str, Any] = {}
-        for name in usable:
-            if name in raw:
-                infer = _public_outcome if name in outcomes else _public_column
-                columns[name] = infer(empty, name, raw[name])
-                continue
-            kind = source.kind(name)
-            found = _OF_KINDS.get(kind, Unknown)
-            if name in outcomes:  # whole numbers may be labels or numbers
-                others = {Category: Label, Date: Unknown, Ignore: Unknown}
-                found = Unknown if kind == "integer" else others.get(found, found)
-            columns[name] = found()
-            # The type of a frame's column depends on its values, that of a file's not.
-            if kind == "integer" and found is Number and source.is_file:
-                columns[name] = Number(integer=True)
-        if source.nameless:
-            places = ", ".join(str(1 + source.names.index(n)) for n in source.nameless)
-            warn_caller(
-                f"columns without a name are left out: number {places}.", UtilityWarning
-            )
-        return cls(columns, outcomes=outcomes, group=group, **given)
+        marks = {"decimal": decimal, "thousands": thousands}
+        who = {"outcomes": outcomes, "group": group, "header": header}
+        return wing("files").drafted(table, public, **form, **marks, **who)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TableSchema:
@@ -684,7 +635,7 @@ class TableSchema:
             A file written by `save`, or a ``tableschema.json`` of the Frictionless
             standard.
         """
-        kind = "JSON" if _suffix(path) == ".json" else "TOML"
+        kind = "JSON" if suffix_of(path) == ".json" else "TOML"
         try:
             text = Path(path).read_bytes().decode("utf-8-sig")
             found = (json if kind == "JSON" else tomllib).loads(text)
@@ -715,407 +666,85 @@ class TableSchema:
         return "\n".join(lines) + "\n"
 
 
-def _names(parameter: str, given: Any) -> tuple[str, ...]:
+def names_of(parameter: str, given: Any) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) else tuple(given)
     if len(set(found)) < len(found) or not all(isinstance(n, str) for n in found):
         raise SchemaError(f"{parameter}={shown(given)} must be a list of unique names.")
     return found
 
 
-def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
-    """Return those of `names` that the declaration `public` selects.
-
-    Messages quote the declaration, but no other names.
-    """
-    if _names("public", public) == ("all",) and "all" not in names:
-        return [name for name in names if name not in outcomes]
-    found: set[str] = set()
-    for pattern in _names("public", public):
-        matched = {pattern} & set(names) or set(fnmatch.filter(names, pattern))
-        if not matched:
-            raise SchemaError(
-                f"public={pattern!r} matches no column: check the spelling, names are "
-                "case-sensitive."
-            )
-        found |= matched
-    return [name for name in names if name in found]
-
-
 _HOLDS = {"other": "neither numbers nor dates nor text", "complex": "complex numbers"}
 
 
-# Files and frames: names, stored types, and selected columns.
-
-#: The column type that a draft proposes for each kind of stored type.
-_OF_KINDS: dict[str, type] = {
-    **{"boolean": Boolean, "date": Date, "period": Date, "other": Ignore},
-    "text": Category,
-    **dict.fromkeys(("integer", "number", "duration", "time"), Number),
-}
-#: First bytes of files that are not CSV, and what to do.
-_NO_CSV = {
-    b"PAR1\x15": "a Parquet file: give its name the ending .parquet",
-    b"ARROW1\0": "an Arrow file: give its name the ending .arrow",
-    b"PK\3\4": "an Excel or ZIP file: save the sheet as 'CSV UTF-8', or unpack it",
-    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as 'CSV UTF-8'",
-    b"\x1f\x8b": "compressed: unpack it",
-    b"SQLite format 3": "a database: export the table as CSV",
-    b"\x93NUMPY": "a NumPy file: write it as CSV with a line of names",
-    b"%PDF-": "a PDF file: write the table as CSV",
-    b"{": "JSON: convert it to CSV",
-    b"[": "JSON: convert it to CSV (if it is CSV, put the first name in quotes)",
-    b"<": "HTML or XML: convert it to CSV (if it is CSV, put the first name in quotes)",
-}
-#: Replaces bytes that are not valid in the encoding.
-_REPLACED = "\N{REPLACEMENT CHARACTER}"
+# Frames: names, stored types, and selected columns.
 
 
-def _suffix(path: str | os.PathLike) -> str:
+def suffix_of(path: str | os.PathLike) -> str:
     return Path(path).suffix.lower()
 
 
-def _is_csv(table: Any) -> bool:
-    return isinstance(table, (str, os.PathLike)) and _suffix(table) not in FORMATS
-
-
 class OpenTable:
-    """A frame or file, with its `names` and stored types; columns are read on demand.
+    """A table with its `names` and stored types; columns are read on demand.
 
-    `is_file` is whether it is a file.
-    `nameless` are the names that pandas gave to columns of a CSV file without a name,
-    and `index` is that of a pandas frame.
+    `rows` is a frame with these types. ``read(names)`` returns a frame with these
+    columns; None: they are in `rows`. `is_file` is whether it is a file, `place` the
+    table's name in messages, and `nameless` are the names that pandas gave to columns
+    of a CSV file without a name.
     """
 
-    def __init__(self, table: Any, schema: TableSchema):
-        self._table, self._schema = table, schema
-        self._is_csv = _is_csv(table)
-        self.is_file = isinstance(table, (str, os.PathLike))
-        found = self.is_file and os.path.exists(table)
-        if found and not (os.path.isfile(table) or os.path.isdir(table)):
-            raise SchemaError(
-                f"{str(table)!r} is a pipe or a device, and a table is read several "
-                "times: write the table to a file first."
-            )
-        self.index = getattr(table, "index", None) if hasattr(table, "iloc") else None
-        if self._is_csv:
-            _first_bytes(table)
-            # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
-            self._types = _raw_csv(schema, table, nrows=0)
-        elif self.is_file:
-            self._types = _arrow_columns(table, [])
-        else:
-            self._types = check_table(table)
-        check_names(self._types)
-        self.names = list(map(str, column_labels(self._types)))
-        unnamed = filter(re.compile(r"Unnamed: \d+$").match, self.names)
-        self.nameless = [*unnamed] if self._is_csv else []
-        if self._is_csv and any(
-            _REPLACED in name or "\0" in name for name in self.names
-        ):
-            raise _not_decoded(schema, table, "its first line")
+    def __init__(
+        self,
+        rows: Any,
+        read: Callable[[list[str]], Any] | None = None,
+        is_file: bool = False,
+        place: str = "the table",
+        nameless: Sequence[str] = (),
+    ):
+        check_names(rows)
+        self._rows, self._read = rows, read
+        self.names = [*map(str, column_labels(rows))]
+        self.is_file, self.place, self.nameless = is_file, place, nameless
+        #: The index of a pandas frame.
+        self.index = rows.index if hasattr(rows, "iloc") and not is_file else None
 
     @classmethod
     def of(cls, table: Any, schema: TableSchema) -> OpenTable:
         """Return a table as an `OpenTable`; `schema` has the format of CSV files."""
-        return table if isinstance(table, cls) else cls(table, schema)
-
-    @cached_property
-    def _texts(self) -> Any:
-        # In a file of one column an empty line is a record with an empty cell.
-        return _raw_csv(self._schema, self._table, skip_blank_lines=len(self.names) > 1)
+        if isinstance(table, (str, os.PathLike)):
+            return wing("files").opened_file(table, schema)
+        return table if isinstance(table, cls) else cls(check_table(table))
 
     def columns(self, names: Iterable[str]) -> dict[str, Any]:
         """Return raw columns, which are not converted, by name."""
         names = list(names)
-        rows, labels = self._types, self.names
-        if names and self._is_csv:
-            rows = self._texts
-        elif names and self.is_file:
-            rows, labels = _arrow_columns(self._table, names), names
-        found = {name: raw_column(rows, labels.index(name)) for name in names}
-        for name, texts in found.items() if self._is_csv else ():
-            is_public = getattr(self._schema.columns.get(name), "public", True)
-            if is_public and any(_REPLACED in text for text in texts.unique()):
-                raise _not_decoded(self._schema, self._table, f"its column {name!r}")
-        return found
+        rows = self._rows if self._read is None else self._read(names)
+        labels = self.names if self._read is None else names
+        return {name: raw_column(rows, labels.index(name)) for name in names}
 
     def kind(self, name: str) -> str:
         """Return the kind of a column's stored type, as `type_kind` does."""
-        return type_kind(raw_column(self._types, self.names.index(name)))
+        return type_kind(raw_column(self._rows, self.names.index(name)))
 
     def check_has(self, names: Iterable[str]) -> None:
         """Refuse a table without these columns; do not reveal its other names."""
         absent = [name for name in names if name not in self.names]
         if not absent:
             return
-        near = {_plain(name).casefold() for name in self.names}
-        close = [name for name in absent if _plain(name).casefold() in near]
+        near = {plain_text(name).casefold() for name in self.names}
+        close = [name for name in absent if plain_text(name).casefold() in near]
         hint = "check the spelling, or pass a table with all columns"
         if close:
             hint = f"rename the column that differs from {close[0]!r} in case"
-        place = repr(str(self._table)) if self._is_csv else "the table"
         raise SchemaError(
-            f"{place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
+            f"{self.place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
             f": {hint}."
         )
 
 
-def _arrow_columns(path: str | os.PathLike, names: Sequence[str]) -> Any:
-    """Return columns of a Parquet or Arrow file.
-
-    If `names` is empty, return a table that has all columns but no rows.
-    """
-    try:
-        from pyarrow import dataset
-    except ImportError:
-        raise SchemaError(
-            f"{str(path)!r} needs pyarrow: pip install 'skfdp[parquet]'."
-        ) from None
-    kind = FORMATS[_suffix(path)]
-    try:
-        with open(path, "rb"):  # no folder, whose files may have another order
-            found = dataset.dataset(path, format=kind)
-        if names:
-            return found.to_table(columns=list(names))
-        return found.schema.empty_table().drop_columns([*stored_index(found.schema)])
-    except MemoryError:
-        raise
-    except Exception as error:  # may quote a cell, so do not attach it as context
-        problem = error.strerror if isinstance(error, OSError) else None
-    called = "a Parquet" if kind == "parquet" else "an Arrow"
-    problem = problem or f"it is damaged, or not {called} file"
-    raise SchemaError(f"cannot read {str(path)!r}: {problem}.")
-
-
-def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
-    """Read the cells of a CSV file as text, in the format that the schema declares."""
-    pandas = pandas_for()
-    try:
-        # index_col=False: surplus fields must not make the first column an index.
-        # pandas would drop these fields and warn: raise the warning.
-        surplus = pandas.errors.ParserWarning
-        with warnings.catch_warnings(action="error", category=surplus):
-            usual = {
-                "sep": schema.delimiter,
-                "encoding": schema.encoding,
-                "skiprows": schema.skip_lines,
-                **{"dtype": object, "na_filter": False, "index_col": False},
-                **{"encoding_errors": "replace", "skipinitialspace": True},
-                "compression": None,
-            }
-            return pandas.read_csv(path, **usual | options)
-    except MemoryError:
-        raise
-    except OSError as error:
-        why = error.strerror or "it is damaged"
-        problem = SchemaError(f"cannot read {str(path)!r}: {why}.")
-    except pandas.errors.EmptyDataError:
-        problem = SchemaError(f"{str(path)!r} is empty: add a line of column names.")
-    except UnicodeError:
-        problem = _not_decoded(schema, path, "its content")
-    except Exception:  # may quote a line, so do not attach it as context
-        problem = SchemaError(
-            f"{str(path)!r} has lines with more fields than its first line, or quotes "
-            "that are not closed: put fields that hold the delimiter "
-            f"{schema.delimiter!r} in double quotes, or skip lines above the names."
-        )
-    raise problem
-
-
-def _first_bytes(path: str | os.PathLike) -> bytes:
-    """Return the first bytes of a CSV file; refuse another file by these bytes."""
-    try:
-        with open(path, "rb") as file:
-            found = file.read(64)
-    except OSError as error:
-        raise SchemaError(f"cannot read {str(path)!r}: {error.strerror}.") from None
-    # Without zeros and the mark of UTF-16, and without spaces.
-    start = found.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
-    for mark, what in _NO_CSV.items():
-        if start.startswith(mark):
-            raise SchemaError(f"{str(path)!r} is not CSV but {what}.")
-    return found
-
-
-def _not_decoded(
-    schema: TableSchema, path: str | os.PathLike, where: str
-) -> SchemaError:
-    return SchemaError(
-        f"{str(path)!r} is not in {schema.encoding}, as {where} shows: pass encoding "
-        "latin1 (for Excel in western Europe cp1252, for 'Unicode text' utf-16), or "
-        "save the file as 'CSV UTF-8'."
-    )
-
-
-# What a line of names does not have: a word that begins with a digit, four digits in a
-# row, a special number such as "NaN", or the beginning of JSON or HTML.
-_NO_NAME = re.compile(
-    r"(?<!\w)\d|\d{4}|^[+-]?(nan|inf|infinity)$|^[\[{<]", re.IGNORECASE
-)
-
-
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Normalise a text, and remove quotes and spaces around it."""
     text = unicodedata.normalize("NFKC", text.removeprefix("ï»¿"))
     return " ".join(text.split()).strip(" '\"’`=\ufeff")
-
-
-# Drafts: column types from names, stored types and public columns.
-
-# A text column with more different values than `_MOST_CATEGORIES`, or with fewer rows
-# per value than `_ROWS_OF_A_CATEGORY`, is assumed to hold names or identifiers.
-_MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
-# Texts of digits and punctuation, which look like numbers or dates.
-_NUMERIC = re.compile(r"[\W_]*\d[\W\d_]*")
-_MARKS: tuple[tuple[str, str | None], ...] = (
-    *((".", None), (",", None), (",", "."), (".", ","), (".", " "), (",", " ")),
-    *((".", "'"), (",", "'"), (".", "’"), (".", "\xa0"), (",", "\xa0")),
-    (",", "\u202f"),
-)
-_DAYS = (
-    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y"),
-    *("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y"),
-)
-_FORMATS = None, *(d + clock for clock in ("", " %H:%M", " %H:%M:%S") for d in _DAYS)
-
-
-def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
-    """Infer delimiter, encoding and skipped lines of a CSV file from its beginning.
-
-    What `given` declares is not inferred.
-    """
-    wide = _first_bytes(path).startswith((b"\xff\xfe", b"\xfe\xff"))
-    found = {"encoding": "utf-16" if wide else "utf-8", "skip_lines": 0} | given
-    whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
-    options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
-    outside = re.sub('"[^"]*"', "", str(_raw_csv(whole, path, **options).iat[0, 0]))
-    return {"delimiter": max(",;\t|", key=outside.count)} | found
-
-
-def _proposed_marks(
-    columns: Iterable[np.ndarray], delimiter: str
-) -> tuple[str | None, str | None]:
-    """Infer the decimal and thousands separators of numbers from public columns.
-
-    If the separators are not clear, both are None. "3.667" alone is not clear, for
-    example, because it can be two different numbers.
-    """
-    forms = {marks: number_form(marks[0], marks[1] or "") for marks in _MARKS}
-    possible = list(_MARKS)
-    for cells in columns:
-        texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {""}
-        fits = {t: [m for m in _MARKS if forms[m].fullmatch(t)] for t in texts}
-        numbers = [text for text in texts if fits[text]]
-        for text in numbers if 2 * len(numbers) > len(texts) else ():
-            possible = [marks for marks in possible if marks in fits[text]]
-    # Files with semicolons usually, but not always, have decimal commas.
-    if (".", None) in possible and delimiter != ";":
-        return ".", None
-    clear = len({decimal for decimal, _ in possible}) == 1
-    return possible[0] if clear else (None, None)
-
-
-def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
-    """Infer the type of a public outcome.
-
-    A column with three or more different numbers is a `Number`, not a `Label`.
-    """
-    texts = sorted({text_of(cell) for cell in cells.tolist()} - {None})
-    found = _public_column(schema, name, cells)
-    if found.may_be_outcome and (found.values or len(texts) > 2):
-        return found
-    whole = all(re.fullmatch("0|-?[1-9][0-9]{0,14}", text) for text in texts)
-    values = [int(text) for text in texts] if whole else texts
-    return Label(values, public=True) if len(texts) > 1 else Unknown(public=True)
-
-
-def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
-    """Infer the type of a public column from its values; warn about unusual values.
-
-    If all values are booleans, numbers or dates, the column has this type. Otherwise it
-    is a category if there are few different values. (Each category becomes the name of
-    a column in the model and in the report, where names of people must not occur.) If
-    there are many different values and most are numbers, the column is a number, and
-    its other values count as missing. A column is ignored if it is empty, or if its
-    texts look like names or identifiers.
-    """
-
-    def warn(text: str) -> None:
-        warn_caller(f"public column {name!r}: {text}", UtilityWarning)
-
-    spelt = [text_of(cell) for cell in cells.tolist()]
-    there = np.array([text is not None for text in spelt], dtype=bool)
-    distinct = sorted({text for text in spelt if text is not None})
-    if not distinct:
-        warn("it is empty.")
-        return Ignore()
-    if {*distinct} <= {"True", "False"}:
-        return Boolean(public=True)
-    values = cells[there]
-    dated = _public_dates(schema, values, distinct, warn)
-    if dated is not None:
-        return dated
-    written = [text for text in distinct if _NUMERIC.fullmatch(text)]
-    marked = any(re.search("[.,]", text) for text in written)
-    if schema.decimal is None and marked and 2 * len(written) > len(distinct):
-        warn("its decimal separator is not clear: pass decimal=... ('.' or ',').")
-        return Number(public=True)
-    read = Number().points(values, schema)
-    known = read[~np.isnan(read)]
-    few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)
-    mostly = len(known) == len(values) or (not few and 2 * len(known) > len(values))
-    if mostly:
-        lost = len(values) - len(known)
-        if lost:
-            one = shown(values[np.isnan(read)][0])
-            warn(f"{lost} values, such as {one}, are not numbers and count as missing.")
-        low, high = float(known.min()), float(known.max())
-        high = high if high > low else low + max(1, abs(low))
-        return Number(low, high, True, integer=bool((known == np.rint(known)).all()))
-    if few:
-        words = {c.strip() for c in cells if isinstance(c, str)} & TAKEN_FOR_MISSING
-        if words:
-            warn("NA and similar words are categories, unless listed in missingValues.")
-        return Category(sorted({*distinct, *words}), public=True)
-    warn(
-        f"{len(distinct)} different texts in {len(cells)} rows, as in names or "
-        "identifiers: declare the column as group if it identifies persons."
-    )
-    return Ignore()
-
-
-def _public_dates(
-    schema: TableSchema,
-    values: np.ndarray,
-    distinct: Sequence[str],
-    warn: Callable[[str], None],
-) -> Date | None:
-    """Infer the declaration of a public column of dates; None if no format fits.
-
-    If several formats fit, such as two orders of day and month, warn, and leave the
-    format and the bounds undeclared.
-    """
-    if values.dtype.kind != "M" and not re.search(r"\d[-/.]", distinct[0]):
-        return None
-    forms = _FORMATS if values.dtype.kind == "O" else (None,)
-    # First try the formats on a few values, because the column may be long.
-    columns = {form: Date(format=form) for form in forms}
-    few = {f: one.points(distinct[:20], schema) for f, one in columns.items()}
-    forms = [form for form in forms if not np.isnat(few[form]).any()]
-    read = [(form, columns[form].points(values, schema)) for form in forms]
-    fits = [(form, days) for form, days in read if not np.isnat(days).any()]
-    if not fits:
-        return None
-    if len(fits) > 1:
-        listed = " or ".join(str(form) for form, _ in fits)
-        warn(f"dates could be {listed}: declare the format.")
-        return Date(public=True)
-    form, days = fits[0]
-    first = days.min().astype("datetime64[D]")
-    last = days.max().astype("datetime64[D]")
-    last += np.timedelta64(int(last < days.max() or last == first), "D")
-    hour = bool((days != days.astype("datetime64[D]")).any())
-    return Date(str(first), str(last), True, format=form, hour=hour)
 
 
 # Schema files: TOML, with the property names of the Frictionless Table Schema.
@@ -1186,7 +815,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
 
     Unknown entries are refused in a TOML file, and ignored in a JSON file.
     """
-    own = _suffix(path) != ".json"
+    own = suffix_of(path) != ".json"
     try:
         given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
         fields = found.pop("fields")

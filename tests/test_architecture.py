@@ -85,20 +85,35 @@ def test_the_cache_of_compiled_code_knows_all_of_it():
     assert {f"kernels/{name}" for name in compiling.FILES} == found
 
 
+def printed(code):
+    """Return what a new process prints."""
+    given = {"capture_output": True, "text": True, "check": True, "timeout": 240}
+    return subprocess.run([sys.executable, "-c", code], **given).stdout.strip()
+
+
 def test_import_is_light():
     code = (
         "import sys, skfdp; heavy = {'numba', 'torch', 'matplotlib', "
         "'dp_accounting', 'scipy.stats', 'pandas', 'sklearn'} & set(sys.modules); "
         "print(sorted(heavy))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=240,
-    )
-    assert done.stdout.strip() == "[]"
+    assert printed(code) == "[]"
+
+
+def test_a_fit_loads_no_wing():
+    code = """
+import sys
+import pandas as pd, skfdp
+from skfdp.schema import Label, Number
+table = pd.DataFrame({"x": [1.0, 2.0] * 50, "y": [0, 1] * 50})
+schema = skfdp.TableSchema({"x": Number(0, 3), "y": Label([0, 1])}, outcomes="y")
+for given in {"bounds": (0, 3)}, {"schema": schema}:
+    model = skfdp.FeatureDPLogisticRegression(**given).fit(table[["x"]], table["y"])
+    model.predict(table[["x"]]), model.privacy_.statement()
+from skfdp.addresses import WINGS
+print(sorted({*WINGS.values()} & {*sys.modules}))
+"""
+    assert printed(code) == "[]"
 
 
 def test_every_public_name_loads_and_is_documented():

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A command imports its modules when it runs, so that --help is fast.
         homes = {BUNDLED: ("fit", "demo"), "fit": ("fit", "run")}
         homes["compile"] = ("fit", "compile_loops")
-        module, name = homes.get(arguments.command, ("use", arguments.command))
+        module, name = homes.get(arguments.command, ("results", arguments.command))
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
     except (CommandError, OutputError) as error:
         complain(f"error: {error}{_done(arguments)}")

@@ -30,13 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from skfdp import kernels
-from skfdp.cli.output import (
-    CommandError,
-    check_writable,
-    refusing,
-    say,
-    stage,
-)
+from skfdp.cli.output import CommandError, check_writable, refusing, say, stage
 from skfdp.cli.results import once, open_ledger, print_table, reading, scores, write
 from skfdp.linear_model import (
     DPSGDFClassifier,

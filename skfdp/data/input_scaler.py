@@ -417,9 +417,7 @@ class Coordinates:
         return cls(input_scaler, mean, scale, bias, mean_error, longest)
 
     def grid(
-        self,
-        X: LazyRows | np.ndarray | csr_array,
-        target: np.ndarray | None = None,
+        self, X: LazyRows | np.ndarray | csr_array, target: np.ndarray | None = None
     ) -> Integers:
         """Centre, scale and quantise rescaled rows.
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import secrets
 from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +21,7 @@ from skfdp.addresses import public
 from skfdp.data.grid import blocks
 from skfdp.data.records import Records
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.noise import generator_of
+from skfdp.mechanisms.noise import KEEPER, generator_of
 from skfdp.privacy.entries import FitPlan, Receipt, package_versions
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
@@ -32,8 +31,6 @@ try:
 except ImportError:  # not POSIX
     fcntl = None  # type: ignore[assignment]
 
-#: The checkpoint around this call, in this thread.
-OPEN: ContextVar[NoiseKey | None] = ContextVar("checkpoint", default=None)
 # A file has 16 bytes of magic, a key and a digest of 32 bytes, and 16 bytes per sum.
 _MAGIC, _HEAD, _MARK = b"skfdp-checkpoint", 80, 16
 
@@ -72,13 +69,13 @@ def checkpoint(path: str | os.PathLike[str]) -> Iterator[None]:
     ...     model = model.fit(X, y)
     """
     key = NoiseKey(Path(path).expanduser().resolve())
-    token = OPEN.set(key)
+    token = KEEPER.set(key)
     try:
         yield
         key.destroy()
     finally:
         key.close()
-        OPEN.reset(token)
+        KEEPER.reset(token)
     if not key.used:
         warn_caller(f"no private fit used {key}: call fit within it.", UtilityWarning)
 

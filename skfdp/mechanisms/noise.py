@@ -288,6 +288,9 @@ def opened(replay: ReplayContext) -> Iterator[None]:
         ACTIVE.reset(token)
 
 
+#: What keeps the keys of the streams of the next fit, and charges it; see `checkpoint`.
+KEEPER: ContextVar[Any] = ContextVar("skfdp_keeper", default=None)
+
 # Noise is drawn in blocks that fit into the cache. The block size does not change the
 # noise.
 _WORDS_AT_ONCE = 2**13  # even, because words are used in pairs

@@ -11,13 +11,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.accounting import (
-    PrivacyCurve,
-    check_events,
-    compose,
-    gdp_mu,
-    tails,
-)
+from skfdp.privacy.accounting import PrivacyCurve, check_events, compose, gdp_mu, tails
 from skfdp.privacy.events import Event, Relation, check_budget, inverse_squares
 
 # Largest fraction of epsilon that a plan may leave unspent. A finer search would take
@@ -156,10 +150,7 @@ def calibrate(
     )
     return _calibrate(
         PrivacyPlan(
-            target_epsilon=epsilon,
-            target_delta=delta,
-            event=event,
-            other_events=others,
+            target_epsilon=epsilon, target_delta=delta, event=event, other_events=others
         )
     )
 

@@ -58,10 +58,7 @@ _GAUSSIAN_POINTS = 2**22
 # Tails may underflow. If a bound of a tail overflows, infinity is a valid bound.
 @np.errstate(over="ignore", under="ignore")
 def compose_pld(
-    steps: _Steps,
-    full_batch_mu: float,
-    spread: float | None = None,
-    pure: _Pure = (),
+    steps: _Steps, full_batch_mu: float, spread: float | None = None, pure: _Pure = ()
 ) -> tuple[list[Any], float, str]:
     """Compose Poisson-sampled steps, a mu-GDP mechanism and pure mechanisms.
 

@@ -483,10 +483,7 @@ def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
 
 
 def label_bound(
-    public: PublicRecords,
-    loss: Loss,
-    rows: Integers,
-    event: Event,
+    public: PublicRecords, loss: Loss, rows: Integers, event: Event
 ) -> float:
     """Return the sensitivity to replaced labels, if every column is public.
 

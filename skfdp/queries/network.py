@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import math
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from skfdp import kernels
+from skfdp.addresses import wing
 from skfdp.data.grid import GRID, GridRows, sum_unit
 from skfdp.kernels.losses.loss import Loss
 from skfdp.privacy.checks import computed
@@ -221,8 +222,8 @@ class MLPQuery:
     def _ops(self) -> Any:
         # numba and torch are loaded by the first fit, not by `import skfdp`.
         kernels.expect(self.n_rows * math.prod(self.shape))
-        name = {"numpy": "kernels.network", "torch": "queries.torch"}[self.backend]
-        module = importlib.import_module(f"skfdp.{name}")
+        numpy = self.backend == "numpy"
+        module = import_module("skfdp.kernels.network") if numpy else wing("torch")
         return module.Operations(self.precision.dtype, self.device)
 
     @functools.cached_property

@@ -27,8 +27,8 @@ from skfdp.queries.statistics import (
     BinCounts,
     RowSum,
 )
-from skfdp.solvers import bounds, parameters
-from skfdp.solvers.bounds import Told, best_run, significant
+from skfdp.solvers import histograms, parameters
+from skfdp.solvers.histograms import Told, best_run, significant
 from skfdp.solvers.method import Budget, Plan
 
 #: Number of shells (intervals of distances) within a doubling of the distance, and
@@ -88,7 +88,7 @@ def distance_event(
     public: PublicRecords, budget: Budget, share: float, *, n_steps: int = 1
 ) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
-    return bounds.event_of_counts(DISTANCES, 1, public, budget, share, n_steps)
+    return histograms.event_of_counts(DISTANCES, 1, public, budget, share, n_steps)
 
 
 def released_quantile(
@@ -168,7 +168,7 @@ def events_of_centre(
     `histogram_share`.
     """
     width, each = rotated_width(public.n_private), share / 2 / N_HISTOGRAMS
-    rough = bounds.event_of_counts(
+    rough = histograms.event_of_counts(
         ROUGH,
         width,
         public,
@@ -225,7 +225,7 @@ def _rough_centre(
     counts = mechanism.release(ROUGH, query, stream="rough binades")
     box = boxed(counts, std, n)
     for number in range(1, N_HISTOGRAMS):
-        rule = bounds.even_bins(box)
+        rule = histograms.even_bins(box)
         query = dataclasses.replace(query, rule=rule)
         counts = mechanism.release(ROUGH, query, stream=f"rough bins {number}")
         box = [
@@ -260,7 +260,7 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
     longest = 2 * width**-0.5
     if significant(sizes[run], noise):
         longest = math.ldexp(1.0, min(FIRST + run.stop, LAST))
-    found = [bounds.rough_bounds(Told(row, std, n_records)) for row in counts]
+    found = [histograms.rough_bounds(Told(row, std, n_records)) for row in counts]
     return [
         (-longest, longest) if pair is None or max(map(abs, pair)) > longest else pair
         for pair in found

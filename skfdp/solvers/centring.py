@@ -29,7 +29,7 @@ from skfdp.queries.statistics import (
     RowSum,
 )
 from skfdp.solvers import adaptive_centring, parameters
-from skfdp.solvers.bounds import best_run, significant
+from skfdp.solvers.histograms import best_run, significant
 from skfdp.solvers.method import Budget, Needs, Plan
 from skfdp.solvers.postprocessing import MOST_USED
 

@@ -227,10 +227,7 @@ def learning_rate_of_penalised(
 
 
 def block_norms(
-    has_public_model: bool,
-    s2n: float,
-    columns: tuple[int, int],
-    n_classes: int = 2,
+    has_public_model: bool, s2n: float, columns: tuple[int, int], n_classes: int = 2
 ) -> tuple[float, float]:
     """Return the typical norms to which both parts of a row are scaled.
 

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-)
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPRegressor
+from skfdp import bounds as solver
 from skfdp.audit import audit_replay
 from skfdp.bounds import PrivateBoundsRelease
 from skfdp.queries.statistics import BinCounts
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
-from skfdp.solvers import bounds as solver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),

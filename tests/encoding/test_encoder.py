@@ -11,11 +11,7 @@ import pytest
 from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import NotFittedError
 
-from skfdp import (
-    DeclaredEncoder,
-    FeatureDPLogisticRegression,
-    TableSchema,
-)
+from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema
 from skfdp.data import records
 from skfdp.data.encoder import MOST_DENSE
 from skfdp.schema import Boolean, Category, Date, Ignore, Label, Number

@@ -236,7 +236,7 @@ def test_the_type_of_an_error_is_not_told(monkeypatch):
     def fails(column):
         raise KeyError(SECRET)
 
-    monkeypatch.setattr("skfdp.data.sources._floats", fails)
+    monkeypatch.setattr("skfdp.files._floats", fails)
     table = open_table(pa.table({"x": [1.0, 2.0, 3.0]}))
     with withheld("^the table cannot be read .*again.$"):
         table[0:2]

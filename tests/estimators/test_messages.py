@@ -17,9 +17,7 @@ from skfdp.data.target import spelling_of
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.reader import public_mask
 from skfdp.schema import Label, Number
-from skfdp.solvers import (
-    NoisyGradientDescent,
-)
+from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 

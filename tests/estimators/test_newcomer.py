@@ -25,13 +25,7 @@ from skfdp import (
 from skfdp.data.grid import LazyRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.schema import Category, Label, Number
-from skfdp.solvers import (
-    Huber,
-    NoisyGradientDescent,
-    NoisySGD,
-    public_model,
-    whitening,
-)
+from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model, whitening
 from skfdp.solvers import network as networks
 from skfdp.solvers import parameters as defaults
 from skfdp.solvers import postprocessing as coefficient_noise

@@ -15,15 +15,15 @@ from hypothesis.extra import numpy as arrays
 from scipy.sparse import csr_array
 
 import skfdp
-from skfdp.bounds import PrivateBounds
+from skfdp.bounds import PrivateBounds, fine_bounds
 from skfdp.data.input_scaler import resolve_bounds
 from skfdp.data.units import Units
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon
 from skfdp.queries.statistics import N_BINADES, N_SPECIAL, Binades, BinCounts
 from skfdp.queries.weighted import Weighted
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
-from skfdp.solvers import bounds as decoding
-from skfdp.solvers.bounds import Told, check_noise
+from skfdp.solvers import histograms as decoding
+from skfdp.solvers.histograms import Told, check_noise
 from skfdp.solvers.method import Budget
 
 N = 3000
@@ -190,7 +190,7 @@ counted = arrays.arrays(
 def test_any_counts_make_bounds_within(counts, std, n):
     edges = np.linspace(-4.0, 4.0, 9)
     found = Told(counts, std, n)
-    low, high = decoding.fine_bounds(found, edges)
+    low, high = fine_bounds(found, edges)
     assert -4 <= low < high <= 4
 
 

@@ -263,11 +263,7 @@ TARGETS = [
     ({}, None, "requires y to be passed"),
     ({}, np.full((10, 2), SECRET), "1d array"),
     *(
-        (
-            shown | RATES,
-            np.r_[-SECRET, Y[1:]],
-            "negative values, for which loss='",
-        )
+        (shown | RATES, np.r_[-SECRET, Y[1:]], "negative values, for which loss='")
         for shown in (SHOWN, {"epsilon": np.inf})
     ),
 ]

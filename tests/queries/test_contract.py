@@ -263,9 +263,7 @@ QUERIES = {
     "temperature": Case(no_slopes(N_GROUPS), 4.0, slopes),
     "temperature of two classes": Case(no_slopes(2), 2 * ROOT2, lambda t: slopes(t, 1)),
     "temperature of a regression": Case(
-        no_slopes(2, huber(1.35)),
-        2 * ROOT2 * 1.35,
-        lambda t: slopes(t, 1, huber(1.35)),
+        no_slopes(2, huber(1.35)), 2 * ROOT2 * 1.35, lambda t: slopes(t, 1, huber(1.35))
     ),
     "score table": Case(
         ScoreTable.planned(7, 0, N_GROUPS), ROOT2, lambda t: score_table(t, 7, 0)

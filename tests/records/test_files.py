@@ -17,10 +17,7 @@ from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
 from skfdp.data.grid import LazyRows
 from skfdp.data.input_scaler import InputScaler, moved_rows
-from skfdp.data.sources import (
-    LargeTable,
-    RowFile,
-)
+from skfdp.data.sources import LargeTable, RowFile
 from skfdp.schema import Category, Label, Number, SchemaError
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

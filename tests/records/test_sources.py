@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, open_table
-from skfdp.data import sources
+from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, files, open_table
 from skfdp.data.sources import in_memory
 from skfdp.solvers import NoisyGradientDescent
 
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Read some rows at a time, and keep few in memory."""
-    monkeypatch.setattr(sources, "_ENTRIES_AT_ONCE", 64 * D)
+    monkeypatch.setattr(files, "_ENTRIES_AT_ONCE", 64 * D)
     with sklearn.config_context(working_memory=0.001):
         yield
 
