@@ -151,10 +151,11 @@ class ProductsOfShapes:
             own = np.unique(learnt.pairs[:, part])
             given = np.column_stack([np.ones(len(values)), values[:, own]])
             wanted = values[:, i[part]] * values[:, j[part]]
-            fit = np.linalg.pinv(given.T @ given, hermitian=True) @ (given.T @ wanted)
+            gram, rtol = given.T @ given, 1e-10  # of which rounding leaves nothing
+            fit = np.linalg.pinv(gram, rtol=rtol, hermitian=True) @ (given.T @ wanted)
             fits[np.append(0, 1 + own), part] = fit
             total += ((wanted - given @ fit) ** 2).sum() / len(values)
-        if not total > 1e-12 * variance > 0:  # no two columns vary independently
+        if not min(total, variance) > 1e-12:  # no two columns vary independently
             return None
         scale = SCALE_OF_PRODUCTS * math.sqrt(variance / total)
         return dataclasses.replace(learnt, scale=scale)
