@@ -533,9 +533,8 @@ def _read_partitions(
         reader.target(like, reader.checked_target(like, target, 0), 0)
     known = reader.read(like, _no_rows_of(table), labels, planning=True, whole=n_rows)
     public, reader = known.public, known.public.reader
-    facts = {"target": public.target, "labels": public.labels}
-    facts = {name: own if own is None else own[:0] for name, own in facts.items()}
-    none = dataclasses.replace(public, **facts, reader=None)
+    target = None if public.target is None else public.target[:0]
+    none = dataclasses.replace(public, target=target, reader=None)
     none = Records(known.X, known.target[:0], none)
     own = type(like)()  # workers need the columns, and no parameter of the estimator
     vars(own).update(reader.columns)

@@ -61,7 +61,7 @@ from skfdp.solvers.descent import Descent
 from skfdp.solvers.first_model import FirstModel
 from skfdp.solvers.interactions import WithInteractions
 from skfdp.solvers.label_statistic import LabelStatistic
-from skfdp.solvers.method import Method, Needs
+from skfdp.solvers.method import Method
 from skfdp.solvers.parameters import ASSUMPTIONS, MANY_CLASSES, is_far, n_threads
 from skfdp.solvers.postprocessing import STRONGEST, LinearFit, in_order
 from skfdp.solvers.public_model import check_public_model
@@ -232,8 +232,6 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters(declared)
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.schema is not None and callable(declared.parameters["public_loss"]):
-            raise ValueError(f"public_loss needs {Needs.NO_SCHEMA}.")
         given = self.public_model, declared.public_target
         check_public_model(*given, regression=isinstance(self, RegressorMixin))
 
@@ -507,7 +505,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         as in label-DP, with a share of the budget that depends on public numbers
         (:ref:`released-first-model`). No first model is released with `C`, a dict as
         `class_weight`, a public loss, batches, sparse rows, or a solver with
-        `max_weight_norm` or averaged iterates. A classifier with `predict_proba` is
+        `max_weight_norm`. A classifier with `predict_proba` is
         cloned and fitted on the public columns of ``input_scaler_(X)`` and the public
         target. A fitted classifier is used unchanged, even if the target is private.
         Both need public and private columns. None starts from equal classes, or from
@@ -670,7 +668,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
 
     def _methods(self, public: PublicRecords) -> Iterator[Method]:
         given, automatic = public.declared.parameters, self.solver == "auto"
-        solver, public_loss = given["solver"], given["public_loss"]
+        solver = given["solver"]
         size = public.n_effective, public.n_classes, public.n_features
         many = public.n_classes >= MANY_CLASSES
         if automatic and public.mask.all() and "one-shot" in self._solvers:
@@ -684,8 +682,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
             loop=solver,
             centring=self._centring(given),
             penalty=self._penalty(public.total_weight),
-            padding=None if callable(public_loss) else public_loss,
-            public_loss=public_loss if callable(public_loss) else None,
+            padding=given["public_loss"],
             public_model=given["public_model"],
             n_jobs=n_threads(self.n_jobs),
         )

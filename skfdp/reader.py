@@ -324,9 +324,7 @@ class Reader:
         how = {"reset": typed or schema is not None, "enough": typed and whole is None}
         X = self.checked(like, X, typed, **how)
         sparse = issparse(X)
-        # A user's public loss, and the release of bounds, cannot read blocks.
-        own_loss = callable(declared.parameters.get("public_loss"))
-        if (like._rows == "raw" or own_loss) and not sparse:
+        if like._rows == "raw" and not sparse:  # the release of bounds reads no blocks
             X = np.asarray(X)
         if whole is None:
             y = self.checked_target(like, y, X.shape[0], planning)
@@ -360,7 +358,7 @@ class Reader:
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
             target, missing, facts = self.target(like, y, n_targets)
-        of_public = {"target": target, "labels": y} if declared.public_target else {}
+        of_public = {"target": target} if declared.public_target else {}
         if not typed:
             X = X if encoding is None else encoding.rows(X)
             scaler = part.public.input_scaler

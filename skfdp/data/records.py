@@ -56,8 +56,6 @@ class PublicRecords:
     sparse: bool = False
     #: The target if it is public: int64 codes of classes, or float64 numbers.
     target: np.ndarray | None = None
-    #: The public target as the user passed it.
-    labels: np.ndarray | None = None
     target_name: str | None = None
     #: None for a regression, or without a target.
     classes: np.ndarray | None = None
@@ -431,7 +429,6 @@ class Records:
             n_records=X.shape[0] if units is None else units.n_units,
             units=units,
             target=rows(public.target),
-            labels=rows(public.labels),
             _table=X,
         )
         return Records(X, rows(self.target), public)

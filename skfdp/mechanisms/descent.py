@@ -20,8 +20,6 @@ from skfdp.queries import Query
 # number is for rows of norm about 1. The defaults leave less than a tenth of that.
 MOST_NOISE_LEFT = 20.0
 
-AVERAGES = ("last", "tail", "uniform")
-
 
 @dataclasses.dataclass(frozen=True)
 class HeavyBall:
@@ -103,29 +101,26 @@ class HeavyBall:
         self,
         curvature: float = 0.0,
         penalty: np.ndarray | float = 0.0,
-        published: np.ndarray | None = None,
         rate: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the result of noiseless steps, and the variance that noise adds to it.
 
         The steps start at 0. The loss is quadratic, with this curvature and optimum 1.
         `penalty` is the curvature of a penalty, whose gradient is evaluated at the end
-        of a step. `published` is the weight of each iterate in the published average;
-        None means only the last. `rate` is as for `rates`.
+        of a step. `rate` is as for `rates`.
         """
-        n_steps, rates = len(self.stds), self.rates(rate)
-        if published is None:
-            published = np.arange(n_steps) == n_steps - 1
+        rates = self.rates(rate)
         # Python's numbers are faster than arrays without axes.
         shape = rates.shape[1:]
-        weight = velocity = variance = np.zeros(shape) if shape else 0.0
+        velocity = variance = np.zeros(shape) if shape else 0.0
+        weight = velocity + 1.0
         rates = rates if shape else rates.tolist()
-        steps = zip(rates, self.stds.tolist(), published.tolist(), strict=True)
+        steps = zip(rates, self.stds.tolist(), strict=True)
         with np.errstate(all="ignore"):  # steps may diverge
             # From the last step to the first: the effect of each gradient on the
-            # published average.
-            for rate, std, share in reversed([*steps]):
-                weight = weight + share + penalty * velocity
+            # result.
+            for rate, std in reversed([*steps]):
+                weight = weight + penalty * velocity
                 weight = weight / (1 + rate * penalty)
                 effect = velocity - rate * weight
                 variance = variance + effect * std * (effect * std)
@@ -133,7 +128,7 @@ class HeavyBall:
                 velocity = self.momentum * effect
         return np.asarray(1 - weight)[()], np.asarray(variance)[()]
 
-    def noise_left(self, average: str = "last") -> np.ndarray:
+    def noise_left(self) -> np.ndarray:
         """Return the standard deviation of the noise in each published weight.
 
         The curvature of the penalty is included. The curvature of the loss and the
@@ -172,23 +167,8 @@ class HeavyBall:
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # Columns of equal scale have equal pairs, so there are few distinct pairs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
-        _, variance = self.moments(0.0, penalty, self.published(average), rate)
+        _, variance = self.moments(0.0, penalty, rate)
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
-
-    def published(self, average: str) -> np.ndarray:
-        """Return the weight of each iterate in the published average."""
-        n_iter = len(self.stds)
-        first = min(first_published(average, self.n_steps), n_iter - 1)
-        chosen = np.arange(n_iter) >= first
-        return chosen / chosen.sum()
-
-
-def first_published(average: str, n_steps: int) -> int:
-    """Return the first step, counted from 0, whose iterate enters the average.
-
-    "last" averages only the last iterate, "tail" the second half, "uniform" all.
-    """
-    return {"last": n_steps - 1, "tail": n_steps // 2, "uniform": 0}[average]
 
 
 def warn_of_noise_left(std: float) -> None:
@@ -217,7 +197,6 @@ def descent(
     rule: HeavyBall,
     *,
     n_records: int,
-    average: str = "last",
     private_weight: float = 1.0,
     public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
     on_step: Callable[[int, np.ndarray], bool] | None = None,
@@ -241,8 +220,6 @@ def descent(
     n_records : int
         Public number of records. Averages divide by the sampling rate times this
         number, never by the size of a batch.
-    average : {"last", "tail", "uniform"}
-        Which average of the iterates is published.
     private_weight : float
         Factor of the private gradient.
     public_gradient : callable, default=None
@@ -277,13 +254,12 @@ def descent(
     error and the warning, which depend on iterates only (post-processing).
     """
     theta = np.zeros(query.shape) if start is None else start
-    velocity, published = np.zeros(query.shape), theta
+    velocity = np.zeros(query.shape)
     event = mechanism.event("descent")
-    first = first_published(average, event.n_steps)
-    average_of_clipped = event.sampling_rate * n_records * query.clip_norm
+    clipped = event.sampling_rate * n_records * query.clip_norm
     for step in range(event.n_steps):
         gradient = mechanism.release("descent", query, theta)
-        gradient *= private_weight / average_of_clipped
+        gradient *= private_weight / clipped
         if public_gradient is not None:
             with np.errstate(over="ignore"):  # an overflow raises ValueError below
                 gradient += public_gradient(theta) / query.clip_norm
@@ -293,18 +269,13 @@ def descent(
         if not np.isfinite(theta).all():
             raise ValueError(
                 f"the descent overflowed in step {step + 1} of {event.n_steps}: lower "
-                f"learning_rate (now {np.max(rule.learning_rate):.3g}) or momentum, or "
-                "scale down the gradients of a public_loss; the charge for this fit "
-                "stays."
+                f"learning_rate (now {np.max(rule.learning_rate):.3g}) or momentum; "
+                "the charge for this fit stays."
             )
-        # Up to step `first` the current iterate, and later the mean of the iterates
-        # since step `first`.
-        count = max(step - first, 0) + 1
-        published = theta if count == 1 else published + (theta - published) / count
-        if on_step is not None and on_step(step, published):
+        if on_step is not None and on_step(step, theta):
             break
-    warn_of_divergence(published, start)
-    return published, step + 1
+    warn_of_divergence(theta, start)
+    return theta, step + 1
 
 
 def warn_of_divergence(theta: np.ndarray, start: np.ndarray | None = None) -> None:

@@ -8,7 +8,7 @@ for instance as ``solver__clip_norm``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 
 from skfdp.addresses import public
 from skfdp.data.validation import check_choice, check_flag, check_number, check_size
-from skfdp.mechanisms.descent import AVERAGES
 from skfdp.privacy.checks import shown
 
 __all__ = [
@@ -82,9 +81,6 @@ class NoisyGradientDescent(Choice):
     momentum : float or "auto", default="auto"
         Momentum, in [0, 1). "auto": 0.9; with fewer than 200 steps
         ``1 - 20 / max_iter``, but at least 0.5. For networks always 0.9.
-    iterate : {"last", "tail", "uniform"}, default="last"
-        The published weights: the last iterate, or the mean over the second half of the
-        steps or over all steps.
     noise_decay : float, default=0.75
         Exponent of the noise schedule. The inverse variance of the noise in step t is
         proportional to ``(1 - t / max_iter)**noise_decay``. 0: constant noise, as
@@ -117,7 +113,6 @@ class NoisyGradientDescent(Choice):
     learning_rate: float | str = "auto"
     learning_rate_decay: float = 1.0
     momentum: float | str = "auto"
-    iterate: str = "last"
     noise_decay: float = 0.75
     max_weight_norm: float | None = None
     row_norm: float | str = "auto"
@@ -133,7 +128,6 @@ class NoisyGradientDescent(Choice):
         "learning_rate": partial(check_size, also=_AUTO),
         "learning_rate_decay": partial(check_number, high=1 + 1e-9, include_low=True),
         "momentum": partial(check_number, high=1, include_low=True, also=_AUTO),
-        "iterate": partial(check_choice, choices=AVERAGES),
         "noise_decay": partial(check_number, high=10, include_low=True),
         "max_weight_norm": partial(check_size, also=(None,)),
         "row_norm": partial(check_size, also=_AUTO),
@@ -157,7 +151,7 @@ class NoisySGD(NoisyGradientDescent):
     max_iter : int or "auto", default="auto"
         Number of noisy steps. "auto": 20 passes over the records. For a network: 10
         passes, but at least 100 steps, and up to 300 if the budget is large.
-    learning_rate, learning_rate_decay, momentum, iterate, noise_decay
+    learning_rate, learning_rate_decay, momentum, noise_decay
         As for `NoisyGradientDescent`.
     max_weight_norm, row_norm, normalize
         As for `NoisyGradientDescent`.
@@ -166,11 +160,6 @@ class NoisySGD(NoisyGradientDescent):
     batch_size: int | str = "auto"
 
     _checks = {"batch_size": partial(check_number, integral=True, also=_AUTO)}
-
-
-def _check_public_loss(name: str, value: Any) -> None:
-    if not callable(value):
-        check_choice(name, value, PADDINGS)
 
 
 @public("skfdp.solvers")
@@ -184,25 +173,22 @@ class FeatureDPSGD(NoisyGradientDescent):
 
     Parameters
     ----------
-    public_loss : {"gaussian", "zero", "impute"} or callable, default="gaussian"
+    public_loss : {"gaussian", "zero", "impute"}, default="gaussian"
         The values that replace private columns in the public loss. "gaussian": normals,
         drawn once per fit. "zero": zeros. "impute": draws given the class, only for
         networks. If the target is private, the public loss is the average over all
-        labels. A callable, only for linear classifiers, adds the exact gradient of a
-        public term:
-        ``(coef, intercept, X_public, y) -> (coef_gradient, intercept_gradient)``,
-        where y is None unless the target is public.
+        labels.
     padding_scale : float, default=1.0
         Standard deviation of the normals of "gaussian", for columns scaled to [0, 1].
         Other public losses, and tables without private columns, refuse other values.
     public_batch_size : int, default=None
-        Size of the uniform public batch of each step; None, or a callable: all rows.
+        Size of the uniform public batch of each step; None: all rows.
     gradient_scale : float, default=1.0
         Factor of the noisy correction; alpha in the paper.
     batch_size : int, "auto" or None, default=None
         Expected number of records in a private batch, as for `NoisySGD`. None: every
         record.
-    clip_norm, max_iter, learning_rate, learning_rate_decay, momentum, iterate
+    clip_norm, max_iter, learning_rate, learning_rate_decay, momentum
         As for `NoisyGradientDescent`.
     noise_decay, max_weight_norm, row_norm, normalize
         As for `NoisyGradientDescent`; `max_weight_norm` is the paper's W.
@@ -213,14 +199,14 @@ class FeatureDPSGD(NoisyGradientDescent):
     Differential Privacy*, Algorithm 1.
     """
 
-    public_loss: str | Callable = "gaussian"
+    public_loss: str = "gaussian"
     padding_scale: float = 1.0
     public_batch_size: int | None = None
     gradient_scale: float = 1.0
     batch_size: int | str | None = None
 
     _checks = {
-        "public_loss": _check_public_loss,
+        "public_loss": partial(check_choice, choices=PADDINGS),
         "padding_scale": partial(check_size, zero=True),
         "public_batch_size": partial(check_number, integral=True, also=(None,)),
         "gradient_scale": check_size,

@@ -170,13 +170,11 @@ def public_gradient(
     clipping. None: neither of them applies. `method` is the `Descent`, and `loss` that
     for the rescaled target. `fitted` is as for `public_model.clipped_away`.
     """
-    terms, public, own = [], records.public, method.public_loss
+    terms, public = [], records.public
     if method.padding is not None:
         sampler = mechanism.streams.public("batch")
         size = method.loop.public_batch_size
         terms.append(public_model.padded_gradient(query, sampler, size))
-    if own is not None:
-        terms.append(public_model.users_gradient(own, public, coordinates))
     # With a log link no correction is needed, because the mean rate is released.
     is_cut = method.scales is not None and not public.target_map.log
     if is_cut and public.has_target:
@@ -294,14 +292,12 @@ _MOST_STEP = 1e50
 
 def answer_of(
     rule: HeavyBall,
-    average: str,
     steps: list[tuple[np.ndarray, np.ndarray]] | None,
     public: PublicRecords,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the result of `path_noise`, or None if the steps cannot be used.
 
-    `rule` and `average` are as for `HeavyBall.noise_left`. `steps` are the `path` of
-    `path_noise`; None: the steps were not recorded.
+    `steps` are the `path` of `path_noise`; None: the steps were not recorded.
     """
     if steps is None or np.abs(steps).max() > _MOST_STEP:
         return None
@@ -323,12 +319,11 @@ def answer_of(
         own = np.where(public.levels < 0, own, public.levels)
     kinds = np.full((n_outputs, n_columns), -3)
     kinds[:, : own.size] = own
-    return path_noise(steps, rule, average, axes, kinds.ravel())
+    return path_noise(steps, rule, axes, kinds.ravel())
 
 
 def noise_of(
     rule: HeavyBall,
-    average: str,
     answer: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
     path: tuple[np.ndarray, np.ndarray, np.ndarray],
     coordinates: Coordinates,
@@ -343,12 +338,12 @@ def noise_of(
     The noise of the intercept includes the errors of the released mean and of the log
     odds at which the descent starts, as if the steps did not reduce these errors.
 
-    `rule` and `average` are as for `HeavyBall.noise_left`. `answer` is the result of
-    `path_noise`; None: return an upper bound. `path` are the weights at the start,
-    after the last step, and as published. `counts` is the event of the class
-    counts, if their log odds are the starting intercept. `along` and `measured` are the
-    error of the weights and the measured share that `postprocessing.scaled` returns.
-    `follows` is whether the steps start at the margins of a released model.
+    `answer` is the result of `path_noise`; None: return an upper bound. `path` are the
+    weights at the start, after the last step, and as published. `counts` is the event
+    of the class counts, if their log odds are the starting intercept. `along` and
+    `measured` are the error of the weights and the measured share that
+    `postprocessing.scaled` returns. `follows` is whether the steps start at the margins
+    of a released model.
     """
     start, ended, theta = path
     weights = (theta[:, : public.mask.size] * coordinates.scale)[:, ~public.mask]
@@ -366,7 +361,7 @@ def noise_of(
     if answer is None:
         # The factor is computed from the noisy step. A factor below 1 therefore does
         # not always reduce the noise, and counts as 1.
-        left = rule.noise_left(average) * np.maximum(factor, 1.0)
+        left = rule.noise_left() * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
     covariance, remaining, curvature = answer
     n_outputs, n_columns = theta.shape
@@ -410,7 +405,7 @@ def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
 #: What ``class_weight="balanced"`` needs of a descent.
 BALANCED_NEEDS = (
     "the log loss, an intercept and class counts, which fits with C, public_loss, "
-    "max_weight_norm, gradient_scale, averaged iterates, your own public_model or a "
+    "max_weight_norm, gradient_scale, your own public_model or a "
     "tiny budget do not release (a dict of public weights needs none of them)"
 )
 _FEW_CLASSES = f"fewer than {public_model.MOST_BOOSTED} classes"
@@ -425,9 +420,8 @@ class Descent:
 
     Classifiers have the strength s of a `penalty` ``s / 2 |w|**2`` per record, and
     regressions the `scales` of their target and penalty. `padding` names the values
-    that replace private columns in a public loss, "zero" or "gaussian". `public_loss`
-    is a user's public loss, which returns gradients in coef and intercept.
-    `public_model` is the model to start from, as in `FeatureDPLogisticRegression`.
+    that replace private columns in a public loss, "zero" or "gaussian". `public_model`
+    is the model to start from, as in `FeatureDPLogisticRegression`.
     `follows` is whether the descent starts at the margins of a released model instead.
     """
 
@@ -437,7 +431,6 @@ class Descent:
     penalty: float | None = None
     scales: TargetScales | None = None
     padding: str | None = None
-    public_loss: Callable | None = None
     public_model: Any = None
     follows: bool = False
     n_jobs: int = 1
@@ -451,7 +444,7 @@ class Descent:
             *(Needs.IN_MEMORY, Needs.OWN_ROW) * padded,
             *(Needs.DENSE,) * fills,
             *("a network",) * (self.padding == "impute"),
-            *budget.counted() * (padded or self.public_loss is not None),
+            *budget.counted() * padded,
         )
 
         def balanced() -> tuple[str, ...]:
@@ -481,8 +474,6 @@ class Descent:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Compute the moments of public columns, a public model, and public rows."""
-        if self.public_loss is not None:
-            public_model.try_users_loss(self.public_loss, public)
         moments = self.centring.prepare(public)
         found: dict[str, Any] = {"moments": moments, "has_model": self.follows}
         if self.scales is None and public.mask.all():  # label-DP: public rows
@@ -700,7 +691,6 @@ class Descent:
             query,
             rule,
             n_records=public.n_records,
-            average=self.loop.iterate,
             private_weight=self.loop.gradient_scale,
             public_gradient=public_gradient(
                 self, records, loss, prepared.fitted, *known
@@ -709,10 +699,10 @@ class Descent:
             start=start,
             path=steps,
         )
-        ended, taken, average = theta, rule, self.loop.iterate
+        ended, taken = theta, rule
         if n_iter < n_steps:  # a callback stopped the descent
             taken = dataclasses.replace(rule, stds=rule.stds[:n_iter])
-        answer = answer_of(taken, average, steps, public)
+        answer = answer_of(taken, steps, public)
         along, measured = np.zeros_like(theta), 0.0
         known = (public, query, coordinates, rule), prepared, plan, mechanism
         if self.scales is not None:
@@ -721,7 +711,7 @@ class Descent:
             theta, along, measured = self._scaled(start, ended, answer, *known)
         follows = prepared.has_model and prepared.public_model is None
         more = coordinates, public, counts, along, measured, follows
-        noise = noise_of(taken, average, answer, (start, ended, theta), *more)
+        noise = noise_of(taken, answer, (start, ended, theta), *more)
         return found(theta, n_iter, noise)
 
     def _scaled(self, start, ended, answer, known, prepared, plan, mechanism):
@@ -827,14 +817,13 @@ class Descent:
             return rule
         curvature = coordinates.penalty_curvature(strength) / query.clip_norm
         curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
-        if loop.iterate == "last":
-            rate = parameters.learning_rate_of_penalised(
-                rate, rule.n_steps, momentum=rule.momentum, curvature=curvature
-            )
+        rate = parameters.learning_rate_of_penalised(
+            rate, rule.n_steps, momentum=rule.momentum, curvature=curvature
+        )
         return dataclasses.replace(rule, learning_rate=rate, curvature=curvature)
 
     @property
     def _is_shrunk(self) -> bool:
         """Whether to shrink the weights to reduce their noise; for regressions only."""
-        free = self.loop.max_weight_norm is None and self.loop.iterate == "last"
-        return free and self.scales is not None and self.scales.alpha is None
+        free = self.loop.max_weight_norm is None and self.scales is not None
+        return free and self.scales.alpha is None

@@ -97,7 +97,7 @@ class FirstModel:
         if self.after is None:
             return found
         honours = {**self.after.needs(public, budget).honours, **found.honours}
-        of_one = "C class_weight loss public_model public_model=None iterate"
+        of_one = "C class_weight loss public_model public_model=None"
         left = {*honours} - {*of_one.split(), "max_weight_norm"}
         if self._share(public, budget) == 0:  # there is no descent
             left = {"fit_intercept", "class_weight='balanced'"}

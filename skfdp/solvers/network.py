@@ -301,9 +301,7 @@ class NetworkDescent:
             "dtype": (),
         }
         table = Needs.PLAIN + (budget.counted() if public_loss else ())
-        if callable(public_loss):
-            honours["public_loss"] = ("a linear classifier",)
-        elif public_loss == "impute" and start != "class_sums":
+        if public_loss == "impute" and start != "class_sums":
             honours["public_loss"] = ("pretraining='class_sums'",)
         if share == 1:
             loop = ("a loop for solver or trained_layers (a budget_share below 1)",)
@@ -562,7 +560,6 @@ class NetworkDescent:
             query,
             parameters.rule_of(loop, plan.events[-1], n, rate),
             n_records=n,
-            average=loop.iterate,
             private_weight=loop.gradient_scale,
             public_gradient=gradient,
             on_step=of_weights(on_step, found),

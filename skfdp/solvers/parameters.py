@@ -425,8 +425,8 @@ def honoured_by_loop(
     return {
         **dict.fromkeys(vars(loop), ()),
         "noise_decay": ("full batches",) * constant,
-        "public_loss": pads if padding else (Needs.NO_SCHEMA,),
-        "public_batch_size": () if padding else ("a public loss by name",),
+        "public_loss": pads,
+        "public_batch_size": (),
         "padding_scale": pads if padding == "gaussian" else ("public_loss='gaussian'",),
     }
 

@@ -200,11 +200,10 @@ def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
     It is measured for log loss, and for regressions of wide tables without a public
     model or a log link.
     """
-    if (
-        (method.penalty, method.padding, method.public_loss) != (None, None, None)
-        or (method.loop.gradient_scale, method.loop.max_weight_norm) != (1.0, None)
-        or method.loop.iterate != "last"
-    ):
+    if (method.penalty, method.padding) != (None, None) or (
+        method.loop.gradient_scale,
+        method.loop.max_weight_norm,
+    ) != (1.0, None):
         return False
     if method.scales is not None:
         usual = method.scales.alpha is None and not public.target_map.log
@@ -862,7 +861,6 @@ _ALIKE = 0.02
 def path_noise(
     path: list[tuple[np.ndarray, np.ndarray]],
     rule: HeavyBall,
-    average: str,
     axes: np.ndarray,
     kinds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -872,8 +870,7 @@ def path_noise(
     ----------
     path : list of (theta, gradient)
         The iterate before each step, and the gradient that was released there.
-    rule, average
-        As for `HeavyBall.noise_left`.
+    rule : HeavyBall
     axes : ndarray of shape (theta.size, theta.size)
         Orthonormal directions in which noises are expected to be nearly independent.
         Ignored with a penalty.
@@ -914,7 +911,7 @@ def path_noise(
     """
     rates, penalty = rule.rates(), rule.curvature
     n_skipped = min(_SKIPPED, len(rates) // 2)
-    published, path = rule.published(average), path[n_skipped:]
+    path = path[n_skipped:]
     weight = 1 / rule.stds[n_skipped:]
     thetas, gradients = map(np.array, zip(*path, strict=True))
     moved = weight[:, None] * (thetas - thetas[0]).reshape(len(path), -1)
@@ -929,7 +926,7 @@ def path_noise(
     least = 1 / float(np.linalg.norm(weight))
     most = max(float(np.abs(gradients / weight[:, None]).max()), 2 * least)
     signals = np.geomspace(least, most, _N_SIGNALS)
-    gone, left = rule.moments(curvatures[:, None], flat, published)
+    gone, left = rule.moments(curvatures[:, None], flat)
     groups = (kinds[:, None] == np.unique(kinds)).astype(np.float64)
     n_rounds, n_more = _N_ROUNDS
     n_pairs = len(signals) * len(curvatures)

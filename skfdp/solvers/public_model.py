@@ -31,7 +31,7 @@ from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
-from skfdp.data.validation import UtilityWarning, users_state, warn_caller
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses.loss import Loss
 from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
@@ -616,7 +616,7 @@ def _linear_weights(
     return coef, np.array(intercept)
 
 
-# Exact gradients of public losses: padded rows, and a user's loss.
+# Exact gradients of public losses.
 
 
 Gradient = Callable[[np.ndarray], np.ndarray]
@@ -633,59 +633,6 @@ def padded_gradient(
     return lambda theta: query.public_gradient(
         theta, uniform_batch(sampler, query.n_rows, size)
     )
-
-
-def users_gradient(
-    public_loss: Callable, public: PublicRecords, coordinates: Coordinates
-) -> Gradient:
-    """Return the gradient of a user's public loss with respect to theta."""
-    rows = public.X.astype(np.float64)
-
-    def gradient(theta: np.ndarray) -> np.ndarray:
-        weights = coordinates.fold(theta)
-        after = "; the charge for this fit stays"
-        found = _users_gradients(public_loss, *weights, rows, public.labels, after)
-        return coordinates.pull(*found)
-
-    return gradient
-
-
-def try_users_loss(public_loss: Callable, public: PublicRecords) -> None:
-    """Call a user's public loss at weights of 0; its errors then precede the charge."""
-    coef, rows = np.zeros((public.n_outputs, public.n_features)), public.X
-    given = coef, coef[:, 0].copy(), rows.astype(np.float64), public.labels
-    _users_gradients(public_loss, *given)
-
-
-def _users_gradients(
-    public_loss: Callable,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    rows: np.ndarray,
-    labels: np.ndarray | None,
-    after: str = "",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the gradients of a user's public loss in coef and in intercept.
-
-    Errors end with `after`.
-    """
-    with users_state():
-        found = public_loss(coef, intercept, rows, labels)
-    try:
-        by_coef, by_intercept = (np.asarray(part, np.float64) for part in found)
-        by_coef = np.broadcast_to(by_coef, coef.shape)
-        by_intercept = np.broadcast_to(by_intercept, intercept.shape)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "public_loss must return the gradients in coef and in intercept, two "
-            f"arrays of shapes {coef.shape} and {intercept.shape}{after}."
-        ) from None
-    if not (np.isfinite(by_coef).all() and np.isfinite(by_intercept).all()):
-        raise ValueError(
-            "public_loss returned a gradient that is not finite: clip it, or lower "
-            f"learning_rate so that coef stays small{after}."
-        )
-    return by_coef, by_intercept
 
 
 def clipped_away(

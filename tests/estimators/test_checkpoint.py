@@ -302,8 +302,8 @@ def test_a_fit_that_was_refused_its_charge_leaves_nothing(path):
 
 # -- other tables, relations, models, Pipelines, audits --------------------------------
 ZERO_ONE = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1]}
-OWN_LOSS = FeatureDPSGD(max_iter=2, public_loss=lambda *given: given[:2])
-MIXED = FeatureDPLogisticRegression(**ZERO_ONE, public_features=[0], solver=OWN_LOSS)
+PADS = FeatureDPSGD(max_iter=2)
+MIXED = FeatureDPLogisticRegression(**ZERO_ONE, public_features=[0], solver=PADS)
 KNOWN = {"public_features": [0, 1], "public_target": True}
 OTHERS_MODEL = {"bounds": (0, 1), "public_model": LogisticRegression()}
 STARTED = FeatureDPLogisticRegression(**KNOWN, **OTHERS_MODEL)
@@ -313,7 +313,7 @@ FITS = {
     "CSR": (classifier(), csr_array(X * (X > 0.5)), {}),
     "adaptive": (classifier(centering=AdaptiveCentering(clip_features=True)), X, {}),
     "bounds": (classifier(bounds="private"), pd.DataFrame(X), {}),
-    "function": (MIXED, X, {}),
+    "public loss": (MIXED, X, {}),
     "public model": (STARTED, X, {}),
     "Pipeline": (make_pipeline(FunctionTransformer(), classifier()), X, {}),
 }

@@ -1,7 +1,5 @@
 """The classifiers as a user of scikit-learn meets them."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -11,8 +9,7 @@ from sklearn.svm import LinearSVC
 
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression
 from skfdp.queries.linear import LOSSES
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
-from skfdp.solvers.descent import Descent
+from skfdp.solvers import NoisyGradientDescent
 
 KINDS = (DPSGDFClassifier, FeatureDPLogisticRegression)
 STEP = NoisyGradientDescent(max_iter=1)
@@ -42,53 +39,6 @@ def test_with_nothing_public_the_two_are_one_method(n_classes, solver, small):
     made = [kind(bounds=(0, 1), solver=solver) for kind in KINDS]
     ours, theirs = (model.plan(small[0], y) for model in made)
     assert ours.events == theirs.events and ours.assumptions == theirs.assumptions
-
-
-def test_a_callable_public_loss_is_an_exact_gradient(small, monkeypatch):
-    """A public ridge term equals the built-in penalty, under the same noise."""
-    X, y = small
-    monkeypatch.setattr(
-        "skfdp.mechanisms.noise.Streams.private", lambda *key: np.random.default_rng(0)
-    )
-
-    def ridge(coef, intercept, X_public, labels):
-        assert X_public.shape == (300, 2) and labels is None
-        return coef / (0.1 * len(X_public)), np.zeros_like(intercept)
-
-    common = {"bounds": False, "public_features": [0, 1], "centering": None}
-
-    # The penalty itself is stepped on implicitly, a callable where the step begins.
-    def unpenalised(self, *given):
-        return rule(dataclasses.replace(self, penalty=None), *given)
-
-    def gradient(method, records, loss, offset, query, coordinates, mechanism):
-        penalty = coordinates.penalty_curvature(method.penalty)
-        return lambda theta: penalty * theta
-
-    solver = FeatureDPSGD(public_loss=ridge, row_norm=2.0)
-    ours = FeatureDPLogisticRegression(solver=solver, **common).fit(X, y)
-    rule = Descent._rule
-    monkeypatch.setattr(Descent, "_rule", unpenalised)
-    monkeypatch.setattr(f"{Descent.__module__}.public_gradient", gradient)
-    solver = NoisyGradientDescent(row_norm=2.0)
-    built_in = FeatureDPLogisticRegression(C=0.1, solver=solver, **common).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, built_in.coef_, rtol=1e-6)
-
-
-def test_public_labels_reach_a_callable_only_if_the_target_is_public(small):
-    X, y = small
-    for public_target in (True, False):
-        seen = []
-
-        def spy(coef, intercept, X_public, labels, seen=seen):
-            seen.append(None if labels is None else {*labels})
-            return np.zeros_like(coef), np.zeros_like(intercept)
-
-        solver = FeatureDPSGD(public_loss=spy, max_iter=1)
-        given = {"public_target": public_target, "bounds": (0, 1), "solver": solver}
-        FeatureDPLogisticRegression(**given).fit(X, np.where(y, "yes", "no"))
-        # Once before the charge, and in each step.
-        assert seen == [{"yes", "no"} if public_target else None] * 2
 
 
 def test_without_intercept(small):

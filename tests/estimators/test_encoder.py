@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import skfdp
 from skfdp.schema import Category, Date, Label, Number
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
+from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 400
@@ -186,7 +186,6 @@ def test_public_models_see_encoded_columns():
 
 # -- refusals ------------------------------------------------------------------------
 RAW = skfdp.FeatureDPLogisticRegression
-OF_ROWS = FeatureDPSGD(public_loss=lambda *a: a)
 WIDER = declared(features=FEATURES | {"weight": Number(0, 200)})
 SINGLE = "protects single rows, but the schema has group='id'"
 IN_ITS_SCHEMA = "cannot be combined with a schema: declare it in the schema"
@@ -203,7 +202,6 @@ REFUSED = [
     (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
     (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
     (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave normalize out"),
-    (RAW, {"solver": OF_ROWS}, "encode it before, in a Pipeline"),
     (RAW, {"schema": WIDER}, "the table lacks the column weight"),
     (skfdp.FeatureDPMLPClassifier, {"schema": declared(group="id")}, SINGLE),
 ]

@@ -136,7 +136,6 @@ def test_the_first_model_is_that_of_label_dp():
         {"solver": FeatureDPSGD(max_iter=2)},
         {"solver": NoisySGD(max_iter=2)},
         {"solver": NoisyGradientDescent(max_iter=2, max_weight_norm=1.0)},
-        {"solver": NoisyGradientDescent(max_iter=2, iterate="uniform")},
         {"class_weight": {0: 1.0, 1: 2.0}},
     ],
 )

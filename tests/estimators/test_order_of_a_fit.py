@@ -178,11 +178,6 @@ def test_a_network_without_weights_in_scikit_learn_costs_nothing(table, monkeypa
     assert not charged(ValueError, "network", table, match=says, **more)
 
 
-def test_a_public_loss_that_fails_costs_nothing(table):
-    solver = FeatureDPSGD(public_loss=failing)
-    assert not charged(PublicFailureError, "feature-DP", table, solver=solver)
-
-
 def test_a_folder_of_temporary_files_is_tried_before_the_charge(monkeypatch):
     def refused(*_, **__):
         raise PermissionError(13, "Permission denied")

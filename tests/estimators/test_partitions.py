@@ -65,15 +65,6 @@ def the_same(make, X, y):
     return apart
 
 
-def test_a_public_loss_of_the_users_own_sees_all_rows():
-    def pull(coef, intercept, X_public, y):
-        assert X_public.shape == (N, 2)
-        return coef * 0.1, intercept * 0
-
-    solver = FeatureDPSGD(public_loss=pull)
-    the_same(lambda: classifier(solver=solver, **SOME), X, LABELS)
-
-
 def test_public_columns_of_all_rows_may_exceed_the_working_memory():
     fit = classifier(public_target=True, **SOME).fit
     wanted = fit(collection(X), collection(LABELS)).coef_.copy()

@@ -180,7 +180,6 @@ SOLVERS = [
     (NoisyGradientDescent(max_iter=DAYS), "must be an int > 0"),
     (NoisyGradientDescent(learning_rate=DAYS), "must be a number > 0"),
     (NoisyGradientDescent(momentum=1.0), "momentum=1.0 must be a number >= 0 and < 1"),
-    (NoisyGradientDescent(iterate="median"), "iterate='median' is unknown"),
     (NoisyGradientDescent(noise_decay=-1), "noise_decay=-1 must be a number >= 0"),
     (NoisyGradientDescent(max_weight_norm=0), "max_weight_norm=0 must be a number > 0"),
     (NoisyGradientDescent(normalize=pd.NA), "normalize=.* must be True or False"),
