@@ -243,16 +243,12 @@ class LinearModel(PrivateEstimator):
     def _centring(self, given: Mapping[str, Any]) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
         norm = None if given["normalize"] else given["row_norm"]
-        if not isinstance(chosen, Choice):
-            return Centring(chosen, bool(self.fit_intercept), length=norm)
-        return Centring(
-            "adaptive" if isinstance(chosen, AdaptiveCentering) else "gaussian",
-            bool(self.fit_intercept),
-            chosen.budget_share,
-            norm,
-            chosen.clip_quantile,
-            chosen.clip_features,
-        )
+        kind, share, clips = chosen, "auto", False
+        if isinstance(chosen, Choice):
+            adapts, share = isinstance(chosen, AdaptiveCentering), chosen.budget_share
+            kind, clips = "gaussian", adapts and chosen.clip_features
+            kind = "adaptive" if adapts else kind
+        return Centring(kind, bool(self.fit_intercept), share, norm, clips)
 
     def _with_interactions(self, public: PublicRecords, method: Method) -> Method:
         """Return the method with interactions of public columns, if there can be any.
@@ -586,10 +582,9 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
       The rough mean comes from three histograms of the rotated rows. A record is in one
       bin of each of their p columns (p is n_features rounded up to a power of two), so
       the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
-      radius comes from a histogram of the distances between rows and mean. The quantile
-      for `clip_quantile` (a parameter of the objects for `centering`) comes from such a
-      histogram, too. The sensitivity of each of these histograms is 1, and sqrt(2)
-      under "replace_one".
+      radius comes from a histogram of the distances between rows and mean. A quantile
+      of the distances from the released mean comes from such a histogram, too. The
+      sensitivity of each of these histograms is 1, and sqrt(2) under "replace_one".
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
     * After the descent two numbers are released. They give the temperature, a factor
@@ -901,8 +896,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
       rescaled to [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1
       otherwise. The same holds for the sum of the private rows, which are clipped to
       their mean length. A histogram of the target has sensitivity sqrt(2) under
-      "replace_one" and 1 otherwise. With ``centering="adaptive"`` or a `clip_quantile`
-      there are the further releases that `FeatureDPLogisticRegression` describes.
+      "replace_one" and 1 otherwise. With ``centering="adaptive"`` there are the further
+      releases that `FeatureDPLogisticRegression` describes.
     * For wide tables a histogram of the lengths may first narrow their interval. Its
       sensitivity is sqrt(2) under "replace_one" and 1 otherwise. With more than 300
       columns and no public model, two sums are released after the descent. They give a

@@ -267,7 +267,7 @@ class Records:
     **Guarantees.** Private columns are read as `integers` alone, or as codes of encoded
     columns. So a private number that changes by less than a step of the grid changes
     nothing. Exceptions are fits without privacy, and releases that find the grid: of
-    bounds, and of a centre and a radius (adaptive centring, `clip_quantile`).
+    bounds, and of a centre and a radius (adaptive centring).
     """
 
     #: Shape (n_rows, n_features); private, except for the public columns.

@@ -244,52 +244,36 @@ class GaussianCentering(Choice):
     ----------
     budget_share : float or "auto", default="auto"
         Share of the squared Gaussian-DP parameter for the mean of private columns.
-    clip_quantile : float, "auto" or None, default="auto"
-        Level of a quantile of the distances of rows from the mean. The quantile is
-        released, and training divides rows by it. Only for tables without public
-        columns. "auto": 0.9 with `clip_features`, else None. None: no quantile is
-        released.
-    clip_features : bool, default=False
-        Whether to clip rows as Algorithm 2 of that paper does. Let tau be the released
-        quantile. The constant column of the intercept is tau, and training clips rows
-        ``[x - mean, tau]`` to the norm sqrt(2) tau. Predictions are linear in rows that
-        are not clipped.
     """
 
     budget_share: float | str = "auto"
-    clip_quantile: float | str | None = "auto"
-    clip_features: bool = False
 
-    _checks = {
-        "budget_share": partial(check_number, high=1, also=_AUTO),
-        "clip_quantile": partial(check_number, high=1, also=("auto", None)),
-        "clip_features": check_flag,
-    }
-
-    def _check(self) -> None:
-        super()._check()
-        if self.clip_features and self.clip_quantile is None:
-            raise ValueError(
-                "clip_features=True needs a quantile, but clip_quantile=None: leave "
-                "out clip_quantile or clip_features."
-            )
+    _checks = {"budget_share": partial(check_number, high=1, also=_AUTO)}
 
 
 @public("skfdp.solvers")
+@_parameters
 class AdaptiveCentering(GaussianCentering):
     """Centre rows by a released mean; its error is proportional to the rows' spread.
 
     Algorithm 2 of Sun, Suresh and Menon (2023). It is for tables without public columns
     whose mean is much longer than the spread of the rows (:ref:`adaptive-centring`).
-    The mean takes five releases.
+    The mean takes five releases. A sixth is the 0.9 quantile tau of the distances of
+    rows from the mean, by which training divides rows.
 
     Parameters
     ----------
-    budget_share, clip_features
+    budget_share : float or "auto", default="auto"
         As for `GaussianCentering`.
-    clip_quantile : float, "auto" or None, default="auto"
-        As for `GaussianCentering`; "auto" is 0.9.
+    clip_features : bool, default=False
+        Whether to clip rows as that algorithm does. The constant column of the
+        intercept is then tau, and training clips rows ``[x - mean, tau]`` to the norm
+        sqrt(2) tau. Predictions are linear in rows that are not clipped.
     """
+
+    clip_features: bool = False
+
+    _checks = {"clip_features": check_flag}
 
 
 @public("skfdp.solvers")

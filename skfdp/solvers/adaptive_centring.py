@@ -78,22 +78,14 @@ _DOUBT = 3.0
 _MOST_DOUBT = 1 / 4
 
 
-def share(mu: float, n_records: int, level: float = LEVEL) -> float:
+def share(mu: float, n_records: int) -> float:
     """Return the share of ``mu**2`` for one histogram, from public numbers."""
-    wanted = min(_NOISE * (1 - level), _NOISE_OF_ALL) * n_records
+    wanted = min(_NOISE * (1 - LEVEL), _NOISE_OF_ALL) * n_records
     return float(np.clip((1 / (mu * wanted)) ** 2, *SHARES))
-
-
-def distance_event(
-    public: PublicRecords, budget: Budget, share: float, *, n_steps: int = 1
-) -> Event:
-    """Return the event of `n_steps` histograms, each with this share of ``mu**2``."""
-    return histograms.event_of_counts(DISTANCES, 1, public, budget, share, n_steps)
 
 
 def released_quantile(
     rows: LazyRows,
-    level: float,
     event: Event,
     stream: str,
     n_records: int,
@@ -108,7 +100,7 @@ def released_quantile(
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
     counts = mechanism.release(DISTANCES, query, stream=stream)[0]
-    return quantile(counts, level, float(event.noise_std[0]), n_records)
+    return quantile(counts, LEVEL, float(event.noise_std[0]), n_records)
 
 
 def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> float:
@@ -159,12 +151,11 @@ def events_of_centre(
     budget: Budget,
     share: float,
     histogram_share: float,
-    n_more: int,
 ) -> tuple[Event, Event, Event]:
     """Return the events of the rough centre, of the distances, and of the mean.
 
     `share` and `histogram_share` are shares of ``mu**2``. The rough centre and the mean
-    get half of `share` each. Each of the ``1 + n_more`` histograms of distances gets
+    get half of `share` each. Each of the two histograms of distances gets
     `histogram_share`.
     """
     width, each = rotated_width(public.n_private), share / 2 / N_HISTOGRAMS
@@ -181,7 +172,8 @@ def events_of_centre(
     reach = RowSum.planned().sensitivity(budget.relation)
     std = reach / (math.sqrt(share / 2) * budget.mu)
     mean = budget.event(MEAN, std, sensitivity=reach)
-    radii = distance_event(public, budget, histogram_share, n_steps=1 + n_more)
+    known = DISTANCES, 1, public, budget, histogram_share
+    radii = histograms.event_of_counts(*known, n_steps=2)
     return rough, radii, mean
 
 
@@ -195,7 +187,6 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
     part = released_quantile(
         moved_rows(mapped, rough, furthest),
-        LEVEL,
         plan.event(DISTANCES),
         "distances from the rough mean",
         public.n_records,

@@ -45,9 +45,8 @@ _SHORTEST = 64.0
 # first gives a smaller largest length, unless the noise in its counts exceeds this
 # share of the records.
 _LEAST_LENGTH, _NOISE_OF_COUNTS = 0.5, 0.15
-# Largest distance from the mean in a histogram, for rows with a typical norm of 1, and
-# for rows that the input scaler brings to the norm 1.
-_FURTHEST, _FURTHEST_OF_NORMALIZED = 8.0, 2.0
+# Largest distance from the adaptive mean in a histogram, divided by its radius.
+_FURTHEST = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +68,8 @@ class Centring:
     by a released mean and scaled by a released length. Rows are clipped only with
     `clip_features`. Otherwise only gradients are clipped.
 
-    The kind "adaptive", `clip_quantile` and `clip_features` are for dense tables
-    without public columns; see `skfdp.solvers.GaussianCentering` for them.
+    The kind "adaptive", alone with `clip_features`, is for dense tables without public
+    columns; see `skfdp.solvers.AdaptiveCentering`.
     """
 
     #: "auto": private columns are centred only if their mean can be released
@@ -81,33 +80,25 @@ class Centring:
     #: Typical norm of the private columns of a row, after `bounds` were applied.
     #: "auto": it is released. None: the input scaler returns rows of norm 1.
     length: float | str | None = None
-    clip_quantile: float | str | None = "auto"
     clip_features: bool = False
     #: Value of the constant column that carries the intercept, or None without one.
     bias: float | None = computed()
     _centres: bool = computed()
     _adapts: bool = computed()
-    #: `clip_quantile` with "auto" resolved: `adaptive_centring.LEVEL` for the kind
-    #: "adaptive" or with `clip_features`, else None.
-    _level: float | None = computed()
 
     def __post_init__(self):
         centres = self.kind is not None and bool(self.fit_intercept)
-        adapts, level = self.kind == "adaptive" and centres, self.clip_quantile
-        if level == "auto":
-            level = adaptive_centring.LEVEL if adapts or self.clip_features else None
         bias = 1.0 if self.clip_features else parameters.BIAS_FEATURE
         vars(self).update(
             bias=bias if self.fit_intercept else None,
             _centres=centres,
-            _adapts=adapts,
-            _level=level,
+            _adapts=self.kind == "adaptive" and centres,
         )
 
     @property
     def takes_sparse(self) -> bool:
         """Whether rows may be CSR, because no setting needs a table of centred rows."""
-        return not self._adapts and self._level is None
+        return not self._adapts
 
     def honours(self) -> dict[str, tuple[str, ...]]:
         """Return what the parameters of the centring need; see `Needs`."""
@@ -115,10 +106,9 @@ class Centring:
         private = (Needs.PRIVATE_COLUMNS,)
         mean = private + ("fit_intercept=True",) * (not self.fit_intercept)
         return {
-            "centering": of_rows if self._adapts else mean * (self._level is None),
+            "centering": of_rows if self._adapts else mean,
             "centering=None": (),
             "budget_share": mean,
-            "clip_quantile": of_rows,
             "clip_features": of_rows,
             "row_norm": private * (self.length is not None)  # not normalised
             + ("another centering",) * self._adapts,
@@ -161,19 +151,14 @@ class Centring:
         """
         if public.mask.all():
             return ()
-        n, measures = public.n_effective, self._level is not None
-        share_of_distances = 0.0
-        if measures or self._adapts:
-            level = adaptive_centring.LEVEL if self._level is None else self._level
-            share_of_distances = adaptive_centring.share(mu, n, level)
-        if mean and self._adapts:
+        n = public.n_effective
+        if self._adapts:
             share = self.mean_fraction
             if share == "auto":  # one half for the rough centre, one for the mean
                 share = 2 * parameters.mean_fraction(mu, n, public.n_private)
-            return adaptive_centring.events_of_centre(
-                public, budget, share, share_of_distances, int(measures)
-            )
-
+            of_distances = adaptive_centring.share(mu, n)
+            known = public, budget, share, of_distances
+            return adaptive_centring.events_of_centre(*known)
         wanted, found = [], []
         if self.length == "auto":
             share = parameters.mean_fraction(mu, n, 1, least=0.005)
@@ -206,10 +191,6 @@ class Centring:
             std = reach / most / (math.sqrt(share) * mu)
             event = budget.event(label, std, sensitivity=reach, n_steps=n_steps)
             found.append(event)
-        if measures:
-            found.append(
-                adaptive_centring.distance_event(public, budget, share_of_distances)
-            )
         return tuple(found)
 
     def public_coordinates(
@@ -247,9 +228,15 @@ class Centring:
         bias = self.bias if bias is None else bias
         if plan.event(adaptive_centring.ROUGH) is not None:
             centre = adaptive_centring.released_centre(records, plan, mechanism)
-            furthest = _FURTHEST_OF_NORMALIZED * centre.radius
-            known = centre.mean, furthest, centre.error, centre.radius
-            return self._measured(records, plan, mechanism, *known)
+            furthest = _FURTHEST * centre.radius
+            rows = moved_rows(records.floats, centre.mean, furthest)
+            known = plan.event(adaptive_centring.DISTANCES), "distances from the mean"
+            part = adaptive_centring.released_quantile(
+                rows, *known, public.n_records, mechanism
+            )
+            known = public.input_scaler, centre.mean, 1 / (part * furthest), self.bias
+            longest = LONGEST if self.clip_features else math.inf
+            return Coordinates.centred(*known, centre.error, longest)
         unit = self._unit(records, plan, mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
@@ -263,39 +250,11 @@ class Centring:
                 found = parameters.shrunk_mean(found, noise_std)
                 mean[~mask], error = found * unit, noise_std * unit
                 scale = parameters.centred_scale(found, noise_std) / unit
-        if self._level is not None:
-            cut = self.length is None
-            furthest = (_FURTHEST_OF_NORMALIZED if cut else _FURTHEST) * unit
-            return self._measured(records, plan, mechanism, mean, furthest, error)
         if moments is not None:
             mean[mask], spread = moments.mean, moments.spread
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
         return Coordinates.centred(public.input_scaler, mean, scale, bias, error)
-
-    def _measured(
-        self, records, plan, mechanism, mean, furthest, error, radius: float = 1.0
-    ) -> Coordinates:
-        """Return the centring of rows by `mean` and their scaling by a quantile.
-
-        The quantile is that of the distances of rows from `mean`; it is released here.
-        `furthest` is the largest distance in the histogram. If no quantile was planned
-        (see `clip_quantile`), rows are divided by `radius`.
-        """
-        if self._level is not None:
-            part = adaptive_centring.released_quantile(
-                moved_rows(records.floats, mean, furthest),
-                self._level,
-                plan.event(adaptive_centring.DISTANCES),
-                "distances from the mean",
-                records.public.n_records,
-                mechanism,
-            )
-            radius = part * furthest
-        longest = LONGEST if self.clip_features else math.inf
-        return Coordinates.centred(
-            records.public.input_scaler, mean, 1 / radius, self.bias, error, longest
-        )
 
     def _unit(self, records: Records, plan: Plan, mechanism: Mechanism) -> float:
         """Return the typical norm of a row's private columns after the input scaler.

@@ -14,8 +14,8 @@ from skfdp import DPSGDFRegressor, FeatureDPLogisticRegression, FeatureDPRegress
 from skfdp.data.sources import RowFile
 from skfdp.privacy.assumptions import SAME_PARTITIONS
 from skfdp.solvers import (
+    AdaptiveCentering,
     FeatureDPSGD,
-    GaussianCentering,
     NoisyGradientDescent,
     NoisySGD,
 )
@@ -55,7 +55,7 @@ MODELS = {
     "one shot, whole rows: dense": classifier(**ALL, solver="auto"),
     "Poisson: whole": classifier(solver=POISSON, n_jobs=2),
     "adaptive: dense, whole": classifier(centering="adaptive"),
-    "cut: dense, whole": classifier(centering=GaussianCentering(clip_features=True)),
+    "cut: dense, whole": classifier(centering=AdaptiveCentering(clip_features=True)),
     "padded: dense, whole": classifier(
         **SOME, solver=FeatureDPSGD(public_loss="zero", max_iter=3)
     ),

@@ -52,7 +52,7 @@ SPLITS = {
 CHANGED = """
 C 0.01                alpha 50.0             batch_size 20         bounds (0,.6)
 budget_share 0.3      class_weight 'balanced'  clip_features True  clip_norm 0.45
-clip_quantile 0.2     delta 1e-6             dtype 'float64'       epsilon 2.0
+delta 1e-6             dtype 'float64'       epsilon 2.0
 fit_intercept False   fit_intercept True     gradient_scale 0.5
 hidden_layer_sizes (7,)  learning_rate 0.7   learning_rate_decay 0.0  momentum 0.1
 loss 'huber'          loss 'squared_error'   loss 'hinge'          max_iter 2

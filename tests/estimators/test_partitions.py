@@ -21,7 +21,7 @@ from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
 from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
 from skfdp.queries.linear import LinearQuery  # noqa: E402
 from skfdp.schema import Category, Label, Number  # noqa: E402
-from skfdp.solvers import FeatureDPSGD, GaussianCentering, NoisySGD  # noqa: E402
+from skfdp.solvers import FeatureDPSGD, NoisySGD  # noqa: E402
 
 pytestmark = [
     pytest.mark.extra("dask"),
@@ -217,7 +217,6 @@ def test_what_leaves_before_the_first_sum_is_public(monkeypatch, changes):
 
 
 PADDED = {"solver": FeatureDPSGD(public_loss="zero"), **SOME}
-CUT = {"centering": GaussianCentering(clip_features=True)}
 REFUSED = [
     ({}, {"sample_weight": np.ones(N)}, "sample_weight cannot be combined"),
     ({}, {"groups": np.arange(N)}, "groups cannot be combined"),
@@ -226,7 +225,6 @@ REFUSED = [
     ({"classes": None}, {}, "classes=None cannot be combined with a Dask"),
     (PADDED, {}, "public_loss='zero' needs a"),
     ({"centering": "adaptive"}, {}, "centering='adaptive' needs a table"),
-    (CUT, {}, "clip_features=True of centering needs a table in memory"),
 ]
 
 

@@ -31,6 +31,7 @@ from skfdp import (
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.schema import Label, Number
 from skfdp.solvers import (
+    AdaptiveCentering,
     FeatureDPSGD,
     GaussianCentering,
     Huber,
@@ -68,7 +69,7 @@ LAST_LAYER = {"trained_layers": "last", "hidden_layer_sizes": ()}
 
 def cut(kind, **given):
     """Return an estimator that centres as told."""
-    return kind(centering=GaussianCentering(**given))
+    return kind(centering=AdaptiveCentering(**given))
 
 
 CUT = tuple(partial(cut, kind) for kind in DPSGDF + REGRESSORS)
@@ -125,9 +126,7 @@ PARAMETERS = [
     (REGRESSORS, {"alpha": -1}, "alpha=-1 must be a number >= 0 or 'auto'"),
     (REGRESSORS, {"solver": "one-shot"}, "must be 'auto', 'noisy-gd', 'noisy-sgd', or"),
     (REGRESSORS, {"solver": FeatureDPSGD()}, "or an object of skfdp.solvers: NoisyGr"),
-    (CUT, {"clip_quantile": 1.0}, "clip_quantile=1.0 must be a number > 0 and < 1"),
     (CUT, {"clip_features": "all"}, "clip_features='all' must be True or False"),
-    (CUT, {"clip_features": True, "clip_quantile": None}, "clip_features=True needs a"),
     (ONE_SHOT, {"public_features": [0]}, "one-shot' .label-DP. needs public columns"),
     (ONE_SHOT, {"class_weight": {0: 2.0}}, "class_weight=.* has no effect with solver"),
     (ONE_SHOT, {"epsilon": 1e-9, "delta": 1e-8}, "needs a larger budget, whose noise"),
