@@ -284,9 +284,9 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: of the core (32,561 by ours, without the private search), 372 functions, 3,525 calls,
 #: 1,800 changes of file, 77 objects, and 178 functions of the transformer.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_992, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_280, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_520, 18_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_862, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_200, 28_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_475, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 100, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 219, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 15, 9),
@@ -307,7 +307,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 49, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 163, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 38_020, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 37_955, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_000),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 22_500),
     Mark("    of the theory", lambda: words(theory=True), 13_820),

@@ -36,7 +36,6 @@ from skfdp.mechanisms.noise import Streams, check_random_state
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import (
     BALANCED,
-    COUNTS_SEEN,
     KEY_UNREAD,
     NO_LIMIT,
     ONE_STEP,
@@ -742,7 +741,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         assumptions = (
             *self._assumed(declared),
             *([] if by is None else [Assumption("schema_file_chosen", chosen)]),
-            *(COUNTS_SEEN,) * bool(getattr(declared.schema, "counts_seen", False)),
             # The assumption is listed for all weights, even if they are 0 or 1 and only
             # leave out rows.
             *(WEIGHTS_ARE_PUBLIC,) * public.is_weighted,

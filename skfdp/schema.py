@@ -53,7 +53,6 @@ from skfdp.data.target import spelling_of, text_of
 from skfdp.data.validation import (
     UtilityWarning,
     check_choice,
-    check_flag,
     check_number,
     warn_caller,
 )
@@ -109,9 +108,6 @@ class TableSchema:
         have interactions is refused.
     declared_by : str, default=None
         Name of a file from another source, from which the declarations come.
-    counts_seen : bool, default=False
-        Whether somebody saw exact counts of unreadable private cells. Then a report
-        leaves it open whether declarations depend on private values.
 
     Attributes
     ----------
@@ -154,7 +150,6 @@ class TableSchema:
     skip_lines: int = 0
     interactions: str | None = "auto"
     declared_by: str | None = None
-    counts_seen: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -226,7 +221,6 @@ class TableSchema:
                 "ambiguous: declare different separators."
             )
         check_number("skip_lines", self.skip_lines, integral=True, include_low=True)
-        check_flag("counts_seen", self.counts_seen)
         mark = self.delimiter
         if not (isinstance(mark, str) and len(mark) == 1) or (
             mark.isalnum() or mark in "\"'.\n\r"
@@ -766,13 +760,12 @@ _SETTINGS = {
     "encoding": ("encoding", ""),
     "interactions": ("interactions", "none"),
     "declaredBy": ("declared_by", ""),
-    "privateCountsSeen": ("counts_seen", ""),
     "delimiter": ("delimiter", ""),  # this and the next are of the dialect
     "headerRows": ("skip_lines", ""),
 }
 #: Settings that a file contains only if they differ from their defaults, and those for
 #: which empty text is a value.
-_RARE = ("maxRowsPerGroup", "interactions", "declaredBy", "privateCountsSeen")
+_RARE = ("maxRowsPerGroup", "interactions", "declaredBy")
 _MAY_BE_EMPTY = ("decimalChar", "interactions")
 
 

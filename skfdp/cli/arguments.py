@@ -79,11 +79,6 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
             "--check": _of(
                 "check the table against this schema instead", metavar="FILE"
             ),
-            "--private-counts": _flag(
-                "with --check: print exact counts of unreadable private values for the "
-                "owner's eyes (NOT protected), and note in the schema file that they "
-                "were seen"
-            ),
             "--public": _of_columns(
                 "columns that may be disclosed: names, patterns such as 'mean *', or "
                 "'all' for every column except the outcomes and the group"

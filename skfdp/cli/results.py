@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +28,6 @@ from skfdp.cli.output import (
     stage,
     writing,
 )
-from skfdp.data.cells import exact
 from skfdp.data.validation import UtilityWarning
 from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
@@ -258,7 +256,6 @@ def scores(model, X, y) -> Scores:
 # Commands that use a table, a model, a report or a ledger.
 
 _SQLITE = b"SQLite format 3"
-_SEEN = "privateCountsSeen"
 _DRAFTED = (
     *("public", "outcomes", "group", "delimiter", "decimal", "thousands"),
     *("encoding", "skip_lines", "header"),
@@ -275,8 +272,6 @@ def schema(arguments: argparse.Namespace) -> None:
         output.options.difference_update(_DRAFTED)  # the schema file has these
         check(arguments)
         return
-    if arguments.private_counts:
-        raise CommandError("--private-counts needs a schema: give --check FILE, too.")
     options = {name: getattr(arguments, name) for name in _DRAFTED}
     with reading():
         draft = TableSchema.draft(arguments.file, **options)
@@ -304,41 +299,8 @@ def check(arguments: argparse.Namespace) -> None:
             f"{arguments.file} agrees with {arguments.check} in names, stored types "
             "and the values of public columns."
         )
-        if arguments.private_counts:
-            # Write into the schema file that somebody saw these counts.
-            path = Path(arguments.check)
-            with refusing(OSError):
-                text = path.read_text(encoding="utf-8")
-                if _SEEN not in text:
-                    # A setting stands before the first table.
-                    place, line = r"^\[", f"{_SEEN} = true\n["
-                    if path.suffix == ".json":
-                        place, line = r"\{", f'{{"{_SEEN}": true, '
-                    text = re.sub(place, line, text, count=1, flags=re.MULTILINE)
-                    path.write_text(text, encoding="utf-8")
-            for line in _private_counts(declared, arguments.file, private):
-                say(line)
-        elif private:
-            say(
-                f"The values of {len(private)} private column(s) were NOT compared: "
-                "--private-counts counts those that cannot be read, for the owner's "
-                "eyes."
-            )
-
-
-def _private_counts(
-    declared: TableSchema, path: str, private: list[str]
-) -> Iterator[str]:
-    """Yield exact counts of unreadable private cells: not protected, quoting none."""
-    table = OpenTable.of(path, declared)
-    yield "NOT PROTECTED, for the owner's eyes: do not pass on. Unreadable values:"
-    for name, raw in table.columns(private).items():
-        column, lost = declared.columns[name], declared.converted(name, raw)[1]
-        n_texts = len(set(map(str, np.asarray(exact(raw))[lost].tolist())))
-        yield (
-            f"  {name!r}: {lost.sum()} of {len(lost)} cannot be read as "
-            f"{column.read_as}" + f"; {n_texts} different texts" * bool(n_texts) + "."
-        )
+        if private:
+            say(f"The values of {len(private)} private column(s) were NOT compared.")
 
 
 def predict(arguments: argparse.Namespace) -> None:

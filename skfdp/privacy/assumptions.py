@@ -119,11 +119,6 @@ WEIGHTS_ARE_PUBLIC = Assumption(
     "weights_public",
     "sample_weight derives from nothing private, and may be disclosed.",
 )
-COUNTS_SEEN = Assumption(
-    "declared_after_counts",
-    "Open: somebody saw exact counts of unreadable private values (skfdp schema "
-    "--private-counts), so that declarations may depend on private values.",
-)
 ORDER_IS_PUBLIC = Assumption(
     "row_order_public",
     "max_rows_per_group keeps the first rows of a person, in an order of the table "

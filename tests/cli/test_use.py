@@ -1,6 +1,5 @@
 """Saved models used: predictions, scores, statements; and the tables they take."""
 
-import dataclasses
 import io
 import json
 import sys
@@ -220,64 +219,6 @@ def test_a_saved_model_is_overwritten_only_if_asked(run, refused, tmp_path):
     assert path.read_text() == "the model of another charge"
     assert run(*argv, "--overwrite")[0] == 0
     assert saving.load(path).privacy_.epsilon < 1.01
-
-
-# -- tables compared with a schema -----------------------------------------------------
-LOANS = TableSchema(
-    {
-        "age": Number(18, 80, public=True),
-        "sum": Number(0, 90_000),
-        "job": Category(["a", "b"]),
-        "good": Label(["Y", "N"]),
-    },
-    outcomes=["good"],
-)
-
-
-@pytest.fixture
-def loans(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = {
-        "age": [40] * 8,
-        "sum": ["28,777.95"] * 7 + ["5"],
-        "job": ["a"] * 7 + ["s3cr3t"],
-    }
-    pd.DataFrame(rows | {"good": ["Yes", "No"] * 4}).to_csv("loans.csv", index=False)
-    LOANS.save("loans.toml")
-
-
-def test_private_counts_are_exact_and_are_noted_in_the_schema(loans, command, refusal):
-    told = refusal("schema", "loans.csv", "--private-counts")
-    assert "give --check FILE, too" in told
-    before = Path("loans.toml").read_text()
-    argv = ["schema", "loans.csv", "--check", "loans.toml", "--private-counts"]
-    status, out, err = command(*argv)
-    assert (status, err) == (0, "")
-    assert "NOT PROTECTED, for the owner's eyes: do not pass on" in out
-    assert "'sum': 7 of 8 cannot be read as numbers; 1 different texts." in out
-    assert "'job': 1 of 8 cannot be read as categories; 1 different texts" in out
-    assert "'good': 8 of 8 cannot be read as labels; 2 different texts." in out
-    assert "s3cr3t" not in out and "28,777" not in out and "Yes" not in out
-    assert (
-        Path("loans.toml").read_text().replace("privateCountsSeen = true\n", "")
-        == before
-    )
-    seen = TableSchema.load("loans.toml")
-    assert seen.counts_seen
-    assert command(*argv)[1] == out  # noted once
-    assert TableSchema.load("loans.toml") == seen != LOANS
-
-
-def test_seen_counts_are_an_open_condition_of_the_report():
-    table = pd.DataFrame(
-        {"age": [40.0] * 40, "sum": 1.0, "job": "a", "good": list("YN") * 20}
-    )
-    for seen in (False, True):
-        schema = dataclasses.replace(LOANS, counts_seen=seen)
-        model = skfdp.FeatureDPLogisticRegression(schema=schema)
-        made = model.fit(*schema.split(table)).privacy_
-        page = " ".join(made.statement().split())
-        assert ("[ ] Open: somebody saw exact counts of unreadable" in page) == seen
 
 
 # -- ledgers --------------------------------------------------------------------------
