@@ -48,7 +48,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 @functools.cache
 def texts(folder: str, ending: str = "py") -> dict[str, str]:
     """Return the text of each file below a folder, without what Sphinx generates."""
-    start, generated = ROOT / folder, {"generated", "auto_examples"}
+    start, generated = ROOT / folder, {"generated", "auto_examples", "_templates"}
     return {
         path.relative_to(start).as_posix(): path.read_text("utf-8")
         for path in sorted(start.rglob(f"*.{ending}"))
@@ -308,9 +308,9 @@ MARKS = [
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 163, 120),
     Mark("lines of tests/", lambda: lines("tests"), 37_955, 36_000),
-    Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_000),
-    Mark("words of docs/, without the theory", lambda: words(theory=False), 22_500),
-    Mark("    of the theory", lambda: words(theory=True), 13_820),
+    Mark("lines of benchmarks/", lambda: lines("benchmarks"), 8_900),
+    Mark("words of docs/, without the theory", lambda: words(theory=False), 19_080),
+    Mark("    of the theory", lambda: words(theory=True), 11_940),
     Mark("mutants of 400 that tests notice", mutants, 336, least=True),
     Mark("    survivors without a reason", lambda: mutants(survivors=True), 0),
     Mark(

@@ -32,7 +32,6 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     # Beside this file.
-    "claims",
     "formulas",
     "layout",
     "sources",
@@ -109,7 +108,10 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-# The first page and lists of pages need no column of links beside them.
-html_sidebars = {"index": [], "changes": [], "contributing": []}
+# The first page, lists of pages and the names of the API, which the page of the API
+# groups, need no column of links beside them.
+html_sidebars = dict.fromkeys(
+    ["index", "changes", "contributing", "api", "generated/*"], []
+)
 html_show_sourcelink = False
 html_copy_source = False

@@ -59,7 +59,7 @@ def test_the_examples_of_the_readme():
     assert run_examples(README) > 5
 
 
-FOLDERS = ("tutorials", "howto", "explanation", "maps", "benchmarks", "trust", "theory")
+FOLDERS = ("tutorials", "howto", "explanation", "benchmarks", "trust", "theory")
 PAGES = [DOCS / "index.rst"]
 PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.rst"))]
 
