@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -92,11 +91,10 @@ def most_parameters() -> int:
 
 def wings() -> tuple[str, ...]:
     """Return the beginnings of the names of files that the core may not import."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contracts = contracts["tool"]["importlinter"]["contracts"]
-    (one,) = [c for c in contracts if c["name"] == "Only wings import wings"]
-    names = [name.removeprefix("skfdp.") for name in one["protected_modules"]]
-    return tuple(f"{n.replace('.', '/')}{end}" for n in names for end in (".py", "/"))
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    text = text.partition("Only wings import wings")[2].partition("allowed_")[0]
+    names = [n.replace(".", "/") for n in re.findall(r'"skfdp\.([\w.]+)"', text)]
+    return tuple(name + end for name in names for end in (".py", "/"))
 
 
 #: A line with a class that is, or extends, a table or rows.
@@ -278,35 +276,33 @@ class Mark:
 
 PART = functools.partial(fit, public_features=(0,))
 CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half public"
-#: NumPy twins, interactions and losses raised the first three limits, and those of
-#: calls, changes of file, files of the transformer and lines of tests.
 #: A first count, at commit 2fefd32f, had other rules, which are not known: 32,600 lines
 #: of the core (32,561 by ours, without the private search), 372 functions, 3,525 calls,
 #: 1,800 changes of file, 77 objects, and 178 functions of the transformer.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_862, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_200, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_475, 18_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_856, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_192, 28_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_466, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 100, 96),
-    Mark("classes", lambda: nodes(ast.ClassDef), 219, 205),
+    Mark("classes", lambda: nodes(ast.ClassDef), 216, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 15, 9),
     Mark("tests for a kind of table or rows", lambda: hits(TABLE_TEST), 19, 20),
     Mark("    their files", lambda: hits(TABLE_TEST, of_files=True), 6, 6),
     Mark("names in skfdp.__all__", lambda: len(skfdp.__all__), 21),
     Mark("most parameters of an estimator", most_parameters, 18),
     Mark("default fit: files", lambda: fit()["files"], 36, 30),
-    Mark("    functions", lambda: fit()["functions"], 310, 250),
-    Mark("    Python calls", lambda: fit()["calls"], 1_850, 2_500),
-    Mark("    changes of file", lambda: fit()["changes"], 1_000, 1_000),
-    Mark("    own objects", lambda: fit()["objects"], 49, 45),
-    Mark("    of own classes", lambda: fit()["classes"], 32, 22),
+    Mark("    functions", lambda: fit()["functions"], 302, 250),
+    Mark("    Python calls", lambda: fit()["calls"], 1_780, 2_500),
+    Mark("    changes of file", lambda: fit()["changes"], 990, 1_000),
+    Mark("    own objects", lambda: fit()["objects"], 44, 45),
+    Mark("    of own classes", lambda: fit()["classes"], 30, 22),
     Mark("    passes over private floats: scaled", lambda: fit()["scale"], 1, 1),
     Mark("    quantised", lambda: fit()["build"], 1, 1),
     Mark("    most memory, of that of X", memory, 0.42),
-    Mark("one public column: own objects", lambda: PART()["objects"], 88, 80),
-    Mark("    of own classes", lambda: PART()["classes"], 49, 32),
+    Mark("one public column: own objects", lambda: PART()["objects"], 79, 80),
+    Mark("    of own classes", lambda: PART()["classes"], 41, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
-    Mark("    functions", lambda: CENTRING()["functions"], 163, 120),
+    Mark("    functions", lambda: CENTRING()["functions"], 159, 120),
     Mark("lines of tests/", lambda: lines("tests"), 37_955, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 8_900),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 19_080),

@@ -457,7 +457,7 @@ class BoundsFirst:
         pairs = [pair for pair, _ in released(records, plan, mechanism)]
         low, high = np.array(pairs).T.copy()
         input_scaler = dataclasses.replace(
-            records.input_scaler, low=low, span=high - low
+            records.public.input_scaler, low=low, span=high - low
         )
 
         def with_map(model: Any) -> Any:

@@ -167,7 +167,7 @@ class LinearModel(PrivateEstimator):
     def _omits_zeros(self) -> bool:
         given = self._given()
         pads = given["public_loss"] == "gaussian"
-        return self._centring(given).takes_sparse and not pads
+        return not (pads or self._centring(given).adapts)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -288,12 +288,13 @@ class LinearModel(PrivateEstimator):
             coef, intercept = weights[None, :-1], weights[-1:]
         one_shot = found.one_shot and public.mask.all() and self.solver == "auto"
         solver = public.declared.parameters["solver"]
+        solver = clone(solver) if solver is self.solver else solver
         attributes = {
             "coef_": coef,
             "intercept_": intercept,
             "n_iter_": found.n_iter,
             "input_scaler_": found.input_scaler or scaler,
-            "solver_": OneShot() if one_shot else clone(solver),
+            "solver_": OneShot() if one_shot else solver,
         }
         if public.classes is not None:
             attributes["classes_"] = public.classes
@@ -672,21 +673,20 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         if isinstance(solver, OneShot):
             yield self._label_statistic(public, solver.max_iter)
             return
-        descent = Descent(
+        descent = partial(
+            Descent,
             loss=LOSSES[given["loss"]],
             loop=solver,
             centring=self._centring(given),
             penalty=self._penalty(public.total_weight),
             padding=given["public_loss"],
-            public_model=given["public_model"],
             n_jobs=n_threads(self.n_jobs),
         )
         mixed = 0 < public.n_private < public.n_features and not public.has_target
         if mixed and not many and type(solver) is NoisyGradientDescent:
             first = self._label_statistic(public, OneShot.max_iter, False)
-            after = dataclasses.replace(descent, public_model=None, follows=True)
-            yield FirstModel(first, after)
-        yield descent
+            yield FirstModel(first, descent(follows=True))
+        yield descent(public_model=given["public_model"])
 
     def _label_statistic(
         self, public: PublicRecords, max_iter: int, estimates: bool = True

@@ -67,7 +67,7 @@ class PrivateMean:
 
     def exactly(self, records: Records) -> Found:
         """Return the centring by the noiseless mean (epsilon=inf)."""
-        X, input_scaler = records.X, records.input_scaler
+        X, input_scaler = records.X, records.public.input_scaler
         total = sum(
             input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
         )
@@ -95,7 +95,7 @@ class ConditionalCentring:
 
     def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
         """Whiten the public columns."""
-        U = public.input_scaler.of_public(public.mask).scale(public.X)
+        U = public.public_scaler.scale(public.X)
         return Regressors(U, weighted=self.weighted)
 
     def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
@@ -123,7 +123,7 @@ class ConditionalCentring:
         The public regressors are the whitened public columns and a constant.
         """
         bounded = records.public.private_bounded
-        bound = records.input_scaler.divisor_of_integers
+        bound = records.public.input_scaler.divisor_of_integers
         query = CrossSum(records.integers, bound, prepared.grid, nonnegative=bounded)
         total = mechanism.release("cross moments", query)
         std = plan.events[0].noise_std[0]
@@ -133,7 +133,7 @@ class ConditionalCentring:
         """Return the centring from noiseless cross moments (epsilon=inf)."""
         private = ~records.public.mask
         regressors = self.prepare(records.public, None)
-        rows = records.input_scaler.part(private).mapped(records.X[:, private])
+        rows = records.public.input_scaler.part(private).mapped(records.X[:, private])
         total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
         return self._centred(records.public, regressors, total, 0.0)
 
@@ -141,11 +141,10 @@ class ConditionalCentring:
     def _centred(
         public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
     ) -> Found:
-        found, mask = centre(regressors, total, std), public.mask
-        mean = np.empty(len(mask))
-        mean[mask], mean[~mask] = regressors.mean, found.intercept
-        scale = np.where(mask, found.public_scale, found.private_scale)
-        return {"mean_": mean, "coef_": found.coef, "scale_": scale}
+        intercept, coef, ours, theirs = centre(regressors, total, std)
+        mask, mean = public.mask, np.empty(public.n_features)
+        mean[mask], mean[~mask] = regressors.mean, intercept
+        return {"mean_": mean, "coef_": coef, "scale_": np.where(mask, ours, theirs)}
 
 
 @documented

@@ -205,6 +205,8 @@ class InputScaler:
 
         `changes` are other fields that change.
         """
+        if self.public is None and not changes and np.all(columns):
+            return self
         if self.span is not None:
             changes |= {"low": self.low[columns], "span": self.span[columns]}
         return dataclasses.replace(self, public=None, **changes)

@@ -179,12 +179,17 @@ class PublicRecords:
         return () if self.encoding is None else tuple(self.encoding.encoder.blocks_)
 
     @functools.cached_property
+    def public_scaler(self) -> InputScaler:
+        """The input scaler of the public columns alone."""
+        return self.input_scaler.of_public(self.mask)
+
+    @functools.cached_property
     def mapped(self) -> LazyRows | csr_array:
         """The public columns, rescaled by the input scaler, as solvers read them."""
-        mask, input_scaler = self.mask, self.input_scaler.of_public(self.mask)
+        mask, scaler = self.mask, self.public_scaler
 
         def change(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-            return input_scaler.mapped(rows if mask.all() else rows[:, mask])
+            return scaler.mapped(rows if mask.all() else rows[:, mask])
 
         return LazyRows.of(self._table, change, int(mask.sum()), keeps=True)
 
@@ -226,7 +231,9 @@ class PublicRecords:
         own = dataclasses.replace(
             self,
             mask=np.ones(int(kept.sum()), dtype=bool),
-            input_scaler=self.input_scaler.of_public(kept),
+            input_scaler=self.input_scaler.of_public(kept)
+            if self.is_narrowed
+            else self.public_scaler,
             columns=tuple(name for name, is_kept in named if is_kept),
             sparse=self.sparse and not self.is_narrowed,
             private_reach=None,
@@ -247,14 +254,14 @@ class PublicRecords:
         """Return the public columns as float64: encoded, or clipped to their bounds."""
         if self.encoding is not None:
             return self._encoded
-        input_scaler = self.input_scaler.of_public(self.mask)
+        scaler = self.public_scaler
         if self.sparse:
-            return input_scaler.restored(self.mapped)
+            return scaler.restored(self.mapped)
         if getattr(self._table, "is_limited", False):
             check_whole(8 * math.prod(self.mapped.shape))
         rows = np.empty(self.mapped.shape)
         for block in blocks(*rows.shape):
-            rows[block] = input_scaler.restored(self.mapped[block])
+            rows[block] = scaler.restored(self.mapped[block])
         return rows
 
 
@@ -281,14 +288,9 @@ class Records:
     is_null: np.ndarray | None = None
 
     @property
-    def input_scaler(self) -> InputScaler:
-        """The input scaler of complete rows, with public and private columns."""
-        return self.public.input_scaler
-
-    @property
     def mapped(self) -> LazyRows | csr_array:
         """Complete rows, rescaled by the input scaler."""
-        scaler, mask = self.input_scaler, self.public.mask
+        scaler, mask = self.public.input_scaler, self.public.mask
         if not self.public.sparse:
             public, integers = self.public.mapped, self.integers
             if integers is None:
@@ -311,7 +313,8 @@ class Records:
     @property
     def floats(self) -> LazyRows:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        return LazyRows.of(self.X, self.input_scaler.mapped, self.X.shape[1])
+        change = self.public.input_scaler.mapped
+        return LazyRows.of(self.X, change, self.X.shape[1])
 
     @functools.cached_property
     def integers(self) -> Integers | None:
@@ -321,7 +324,8 @@ class Records:
         the normalised private part.
         """
         X, private = self.X, ~self.public.mask
-        scaler, n_columns = self.input_scaler.part(private), int(private.sum())
+        scaler = self.public.input_scaler.part(private)
+        n_columns = int(private.sum())
         if not n_columns:
             return None
         coded = self.coded(np.ones(n_columns), private_part=True)

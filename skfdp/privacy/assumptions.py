@@ -215,6 +215,7 @@ KNOWN = {
     for one in (*globals().values(), *_IMPLIED)
     if isinstance(one, Assumption)
 }
+_NOT_SECRET = dataclasses.replace(KNOWN["noise_secret"], enforced=False)
 
 
 def recognised(stated: Assumption) -> Assumption:
@@ -264,6 +265,5 @@ def implied_assumptions(
     )
     found = list(itertools.compress(_IMPLIED, holds))
     if seeded:
-        secret = found.index(KNOWN["noise_secret"])
-        found[secret] = dataclasses.replace(found[secret], enforced=False)
+        found[found.index(KNOWN["noise_secret"])] = _NOT_SECRET
     return found

@@ -133,10 +133,31 @@ def calibrate(
     >>> round(plan.noise_multiplier, 3)
     3.731
     """
+    others = check_events(other_events, "other_events")
+    schedule = n_steps, sampling_rate, clip_norm, sensitivity
+    given = epsilon, delta, *schedule, neighboring_relation, noise_decay, others
+    try:
+        return _calibrated(*given)
+    except TypeError:  # a value without a hash
+        return _calibrated.__wrapped__(*given)
+
+
+@functools.lru_cache(maxsize=512, typed=True)
+def _calibrated(
+    epsilon: float,
+    delta: float,
+    n_steps: int,
+    sampling_rate: float,
+    clip_norm: float,
+    sensitivity: float | None,
+    neighboring_relation: str,
+    noise_decay: float,
+    others: tuple[Event, ...],
+) -> PrivacyPlan:
+    """Return the plan with the least noise that stays within the budget."""
     clip_norm = checks.positive("clip_norm", clip_norm)
     if sensitivity is None:
         sensitivity = Relation.of(neighboring_relation).sensitivity(clip_norm)
-    others = check_events(other_events, "other_events")
     event = Event(
         label="steps",
         noise_std=(clip_norm,),  # a placeholder
@@ -148,19 +169,11 @@ def calibrate(
         noise_decay=noise_decay,
         **(others[0].fit_facts if others else {}),
     )
-    return _calibrate(
-        PrivacyPlan(
-            target_epsilon=epsilon, target_delta=delta, event=event, other_events=others
-        )
+    draft = PrivacyPlan(
+        target_epsilon=epsilon, target_delta=delta, event=event, other_events=others
     )
-
-
-@functools.lru_cache(maxsize=512)
-def _calibrate(draft: PrivacyPlan) -> PrivacyPlan:
-    """Return the plan with the least noise that stays within the budget."""
-    epsilon, delta = draft.target_epsilon, draft.target_delta
-    event, others = draft.event, draft.other_events
     n_steps, factor = event.n_steps, event.sensitivity / event.clip_norm
+    epsilon, delta = draft.target_epsilon, draft.target_delta
     if others and compose(others).epsilon(delta) >= epsilon:
         raise ValueError(
             f"other_events already spend epsilon={epsilon!r} at delta={delta!r}: raise "

@@ -135,17 +135,6 @@ ROTATION = "rotation"
 _SMALLEST_RADIUS = 1e-150
 
 
-@dataclasses.dataclass(frozen=True)
-class Centre:
-    """A released centre of rows."""
-
-    mean: np.ndarray
-    #: Standard deviation of the noise in each entry.
-    error: float
-    #: Released distance from the mean; most rows are nearer to the mean.
-    radius: float
-
-
 def events_of_centre(
     public: PublicRecords,
     budget: Budget,
@@ -177,9 +166,12 @@ def events_of_centre(
     return rough, radii, mean
 
 
-def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centre:
+def released_centre(
+    records: Records, plan: Plan, mechanism: Mechanism
+) -> tuple[np.ndarray, float, float]:
     """Release the mean of the scaled rows, and a radius around it with most rows.
 
+    The second result is the standard deviation of the noise in each entry of the mean.
     The rows are dense, and every column is private. The plan contains the events that
     `events_of_centre` returns.
     """
@@ -197,7 +189,7 @@ def released_centre(records: Records, plan: Plan, mechanism: Mechanism) -> Centr
     found = mechanism.release(MEAN, query) / public.n_records
     error = float(plan.event(MEAN).noise_std[0]) / public.n_records
     moved = parameters.shrunk_mean(found, error)
-    return Centre(rough + radius * moved, radius * error, radius)
+    return rough + radius * moved, radius * error, radius
 
 
 def _rough_centre(
@@ -226,7 +218,7 @@ def _rough_centre(
     rough = rotation.back((low + high) / 2)
     half = math.hypot(*((high - low) / 2))
     # The public bound of the norm of a scaled row; infinite if there is none.
-    input_scaler, longest = records.input_scaler, 1.0
+    input_scaler, longest = records.public.input_scaler, 1.0
     if not (input_scaler.normalize or input_scaler.shortens):
         longest = records.public.longest_private / input_scaler.feature_bound
     furthest = min(half, longest + math.hypot(*rough))

@@ -49,15 +49,9 @@ _LEAST_LENGTH, _NOISE_OF_COUNTS = 0.5, 0.15
 _FURTHEST = 2.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Moments:
-    """The mean of the public columns, and their spread.
-
-    `spread` is the root mean square distance of the public part of a row from `mean`.
-    """
-
-    mean: np.ndarray
-    spread: float
+#: The mean of the public columns, and their spread: the root mean square distance of
+#: the public part of a row from this mean.
+Moments = tuple[np.ndarray, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +78,8 @@ class Centring:
     #: Value of the constant column that carries the intercept, or None without one.
     bias: float | None = computed()
     _centres: bool = computed()
-    _adapts: bool = computed()
+    #: Whether the mean is adaptive, which needs a table of rows before a grid.
+    adapts: bool = computed()
 
     def __post_init__(self):
         centres = self.kind is not None and bool(self.fit_intercept)
@@ -92,13 +87,8 @@ class Centring:
         vars(self).update(
             bias=bias if self.fit_intercept else None,
             _centres=centres,
-            _adapts=self.kind == "adaptive" and centres,
+            adapts=self.kind == "adaptive" and centres,
         )
-
-    @property
-    def takes_sparse(self) -> bool:
-        """Whether rows may be CSR, because no setting needs a table of centred rows."""
-        return not self._adapts
 
     def honours(self) -> dict[str, tuple[str, ...]]:
         """Return what the parameters of the centring need; see `Needs`."""
@@ -106,12 +96,12 @@ class Centring:
         private = (Needs.PRIVATE_COLUMNS,)
         mean = private + ("fit_intercept=True",) * (not self.fit_intercept)
         return {
-            "centering": of_rows if self._adapts else mean,
+            "centering": of_rows if self.adapts else mean,
             "centering=None": (),
             "budget_share": mean,
             "clip_features": of_rows,
             "row_norm": private * (self.length is not None)  # not normalised
-            + ("another centering",) * self._adapts,
+            + ("another centering",) * self.adapts,
             "normalize": (Needs.NO_SCHEMA,),
         }
 
@@ -152,7 +142,7 @@ class Centring:
         if public.mask.all():
             return ()
         n = public.n_effective
-        if self._adapts:
+        if self.adapts:
             share = self.mean_fraction
             if share == "auto":  # one half for the rough centre, one for the mean
                 share = 2 * parameters.mean_fraction(mu, n, public.n_private)
@@ -200,9 +190,10 @@ class Centring:
 
         `bias` is the value of the constant column. None: the attribute `bias`.
         """
-        scale = 1 / moments.spread if moments.spread > 0 else 1.0
+        mean, spread = moments
+        scale = 1 / spread if spread > 0 else 1.0
         bias = self.bias if bias is None else bias
-        return Coordinates.centred(public.input_scaler, moments.mean, scale, bias)
+        return Coordinates.centred(public.input_scaler, mean, scale, bias)
 
     def coordinates(
         self,
@@ -227,16 +218,17 @@ class Centring:
             return self.public_coordinates(public, moments, bias)
         bias = self.bias if bias is None else bias
         if plan.event(adaptive_centring.ROUGH) is not None:
-            centre = adaptive_centring.released_centre(records, plan, mechanism)
-            furthest = _FURTHEST * centre.radius
-            rows = moved_rows(records.floats, centre.mean, furthest)
+            given = records, plan, mechanism
+            mean, error, radius = adaptive_centring.released_centre(*given)
+            furthest = _FURTHEST * radius
+            rows = moved_rows(records.floats, mean, furthest)
             known = plan.event(adaptive_centring.DISTANCES), "distances from the mean"
             part = adaptive_centring.released_quantile(
                 rows, *known, public.n_records, mechanism
             )
-            known = public.input_scaler, centre.mean, 1 / (part * furthest), self.bias
+            known = public.input_scaler, mean, 1 / (part * furthest), self.bias
             longest = LONGEST if self.clip_features else math.inf
-            return Coordinates.centred(*known, centre.error, longest)
+            return Coordinates.centred(*known, error, longest)
         unit = self._unit(records, plan, mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
@@ -251,7 +243,7 @@ class Centring:
                 mean[~mask], error = found * unit, noise_std * unit
                 scale = parameters.centred_scale(found, noise_std) / unit
         if moments is not None:
-            mean[mask], spread = moments.mean, moments.spread
+            mean[mask], spread = moments
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
         return Coordinates.centred(public.input_scaler, mean, scale, bias, error)
@@ -403,8 +395,8 @@ def public_moments(public: PublicRecords, centre: bool) -> Moments:
         square = float(np.sum(square / unit * furthest**2))
     spread = math.sqrt(square / total) if square > 0 else 0.0
     if not (np.isfinite(mean).all() and math.isfinite(spread)):
-        return Moments(np.zeros(len(mean)), 0.0)  # neither centre nor scale the columns
-    return Moments(mean, spread)
+        return np.zeros(len(mean)), 0.0  # neither centre nor scale the columns
+    return mean, spread
 
 
 def _sums(public: PublicRecords, weights, term: Callable) -> np.ndarray:
@@ -487,22 +479,14 @@ class Regressors:
         return np.trunc(scaled).astype(np.int16)
 
 
-@dataclasses.dataclass(frozen=True)
-class Linear:
-    """The linear prediction of private columns, and scales of centred columns.
+def centre(
+    regressors: Regressors, statistic: np.ndarray, noise_std: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Compute the prediction of the private columns from released cross moments.
 
     The prediction is ``intercept + (u - mean) @ coef`` for the scaled public columns u
-    of a row and their mean. The scales give centred rows a typical norm of 1.
-    """
-
-    intercept: np.ndarray
-    coef: np.ndarray
-    public_scale: float
-    private_scale: float
-
-
-def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> Linear:
-    """Compute the prediction of the private columns from released cross moments.
+    of a row and their mean. The results are intercept and coef, and the scales that
+    give public and private centred columns a typical norm of 1.
 
     This is post-processing. `statistic` is the released `CrossSum`, and `noise_std` the
     standard deviation of the noise in it. The weighted least squares are solved, and
@@ -537,11 +521,12 @@ def centre(regressors: Regressors, statistic: np.ndarray, noise_std: float) -> L
     # The transformed rows contain the centred u, not z. The variance of u therefore
     # determines the public scale.
     variance = regressors.variance
-    return Linear(
-        intercept=intercept,
-        coef=regressors.basis @ slopes,
-        public_scale=math.sqrt(MEAN_SHARE / variance) if variance > 0 else 1.0,
-        private_scale=math.sqrt((1 - MEAN_SHARE) / rest),
+    ours = math.sqrt(MEAN_SHARE / variance) if variance > 0 else 1.0
+    return (
+        intercept,
+        regressors.basis @ slopes,
+        ours,
+        math.sqrt((1 - MEAN_SHARE) / rest),
     )
 
 

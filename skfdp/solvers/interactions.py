@@ -332,4 +332,4 @@ def variance_of(public: PublicRecords) -> float:
     for rows in public.blocks():
         total, squares = total + rows.sum(axis=0), squares + (rows**2).sum(axis=0)
     variance = float((squares / n_rows - (total / n_rows) ** 2).sum())
-    return variance * public.input_scaler.of_public(public.mask).divisor ** 2
+    return variance * public.public_scaler.divisor**2

@@ -385,7 +385,7 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
     with np.errstate(all="ignore"):  # a warning would reveal a private value
         mapped = records.mapped
         for block in row_blocks(mapped):
-            rows = records.input_scaler.restored(mapped[block])
+            rows = records.public.input_scaler.restored(mapped[block])
             margins = row_products(rows, coef) + intercept + start[block]
             # A NaN margin becomes 0. Its rate is exp(0) = 1, the mean of the rescaled
             # targets.

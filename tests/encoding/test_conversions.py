@@ -187,7 +187,7 @@ def test_newcomer_1_files_are_read_by_declaration(tmp_path, command):
 
 # -- A3: types of other columns and rows -----------------------------------------------
 def of_records(records):
-    return GridRows.build(records.X, records.input_scaler.mapped).values
+    return GridRows.build(records.X, records.public.input_scaler.mapped).values
 
 
 def integers(model, X, y=None):

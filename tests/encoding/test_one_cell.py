@@ -164,7 +164,7 @@ def without_first(table):
 
 # -- estimators: what they make of each row, in integers -------------------------------
 def of_records(records):
-    rows = GridRows.build(records.X, records.input_scaler.mapped).values
+    rows = GridRows.build(records.X, records.public.input_scaler.mapped).values
     return _beside(rows, records)
 
 

@@ -209,9 +209,9 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
 
 def centred_in_secret(self, records, prepared, plan, mechanism, on_step):
     """Release the mean, and centre by another one."""
-    bound = records.input_scaler.divisor_of_integers
-    mechanism.release("mean", GridRowSum.of(records, bound))
-    return self._centred(records.input_scaler.mapped(records.X).mean(axis=0), 0.0)
+    scaler = records.public.input_scaler
+    mechanism.release("mean", GridRowSum.of(records, scaler.divisor_of_integers))
+    return self._centred(scaler.mapped(records.X).mean(axis=0), 0.0)
 
 
 def centred_without_a_release(self, records, prepared, plan, mechanism, on_step):

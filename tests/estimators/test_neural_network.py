@@ -202,7 +202,7 @@ def linear_models(monkeypatch):
     def spied(self, records, *given):
         found = run(self, records, *given)
         whole = found.whole(records.public.mask)
-        rows = records.input_scaler(records.X)
+        rows = records.public.input_scaler(records.X)
         seen.append((rows @ whole.coef.T + whole.intercept)[:, 0])
         return found
 

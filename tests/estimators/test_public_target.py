@@ -309,8 +309,9 @@ def test_stored_private_entries_do_not_reach_public_moments():
         )
         public = public_of(model, csr_array(other), y)
         found.append(public_moments(public, centre=True))
-    np.testing.assert_array_equal(found[0].mean, found[1].mean)
-    assert found[0].spread == found[1].spread
+    (mean, spread), (other, same) = found
+    np.testing.assert_array_equal(mean, other)
+    assert spread == same
 
 
 @pytest.mark.parametrize("centre", [True, False])
@@ -327,13 +328,14 @@ def test_public_moments_of_dense_and_sparse_rows_are_the_same_bits(centre, weigh
     for rows in (X, csr_array(X)):
         public = public_of(model, rows, y, sample_weight=weights)
         found.append(public_moments(public, centre=centre))
-    np.testing.assert_array_equal(found[0].mean, found[1].mean)
-    assert found[0].spread == found[1].spread
+    (own, spread), (other, same) = found
+    np.testing.assert_array_equal(own, other)
+    assert spread == same
     rows = X[:, :5] if weights is None else np.repeat(X[:, :5], weights, axis=0)
     mean = rows.mean(axis=0) if centre else np.zeros(5)
-    np.testing.assert_allclose(found[0].mean, mean, rtol=1e-8)
-    spread = np.sqrt(np.sum((rows - mean) ** 2) / len(rows))
-    assert found[0].spread == pytest.approx(spread, rel=1e-6)
+    np.testing.assert_allclose(own, mean, rtol=1e-8)
+    wanted = np.sqrt(np.sum((rows - mean) ** 2) / len(rows))
+    assert spread == pytest.approx(wanted, rel=1e-6)
 
 
 def test_a_published_model_has_no_margins_of_rows(small):

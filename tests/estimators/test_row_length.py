@@ -71,7 +71,8 @@ def test_the_unit_is_the_mean_length_of_the_private_columns(bounds, public):
     found, _ = unit_of(records)
     mean = np.linalg.norm(private, axis=1).mean()
     # Rows are truncated to the grid before they are measured.
-    assert found * records.input_scaler.feature_bound == pytest.approx(mean, rel=1e-3)
+    found *= records.public.input_scaler.feature_bound
+    assert found == pytest.approx(mean, rel=1e-3)
 
 
 def test_beside_public_columns_the_unit_is_the_root_of_the_mean_square():
@@ -83,7 +84,7 @@ def test_beside_public_columns_the_unit_is_the_root_of_the_mean_square():
     event = model.plan(X, np.arange(1000) % 2).events[1]
     assert (event.label, event.n_steps) == ("row length", 2)
     records = records_of(X[:40], public=[0, 1])
-    unit = unit_of(records, n_steps=2)[0] * records.input_scaler.feature_bound
+    unit = unit_of(records, n_steps=2)[0] * records.public.input_scaler.feature_bound
     assert unit == pytest.approx(np.sqrt(20 / 40), rel=1e-4)
 
 
@@ -177,7 +178,7 @@ def wide_rows(lengths):
 def test_the_unit_of_wide_rows_is_their_mean_length(length, public):
     X = wide_rows([length] * 150 + [0.0] * 50)
     records = records_of(X, public=public)
-    unit = unit_of(records)[0] * records.input_scaler.feature_bound
+    unit = unit_of(records)[0] * records.public.input_scaler.feature_bound
     mean = np.linalg.norm(X.toarray()[:, len(public or []) :], axis=1).mean()
     # Rows of norm .2 over 16 have entries of 50 grid steps, which are truncated.
     assert unit == pytest.approx(mean, rel=2e-2)

@@ -357,7 +357,7 @@ def test_rows_are_those_of_the_input_scaler_and_public_ones_to_the_last_bit(
         monkeypatch.setattr(grid, "MOST_KEPT", 0)
     records, mixed = records_of(X, MASKS[mask], bounds=bounds), mask == "some"
     for block in (slice(0, 17), slice(17, N), slice(3, 4)):
-        wanted = records.input_scaler.mapped(X[block])
+        wanted = records.public.input_scaler.mapped(X[block])
         found, own = records.mapped[block], MASKS[mask]
         assert np.array_equal(found[:, own], wanted[:, own]) or not mixed
         # Private columns are multiples of the grid, scaled by the length of their row.
@@ -365,7 +365,7 @@ def test_rows_are_those_of_the_input_scaler_and_public_ones_to_the_last_bit(
         assert np.abs(found - wanted).max() < 8 * step + 1e-300
         shown = records.public.mapped[block]
         assert np.array_equal(shown, wanted[:, own])
-    of_public = records.input_scaler.of_public(MASKS[mask])
+    of_public = records.public.input_scaler.of_public(MASKS[mask])
     wanted = of_public(X[:, MASKS[mask]])
     assert np.array_equal(records.public.rows(), wanted)
 
