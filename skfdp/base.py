@@ -651,9 +651,13 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     # -- from records to a model -----------------------------------------------------
     def _budget(self, public: PublicRecords) -> Budget:
+        columns, mask, exposure = public.columns, public.mask, public.exposure
+        if exposure is not None:
+            columns = (*columns, public.declared.exposure_name)
+            mask = [*mask, exposure.public]
         names = name_facts(
-            public.columns,
-            public.mask,
+            columns,
+            mask,
             target=public.target_name,
             has_target=self._target is not None,
             public_target=public.has_target,
@@ -779,7 +783,10 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             delta=plan.delta,
             target_epsilon=plan.target_epsilon,
             n_records=plan.n_records,
-            feature_names=public.columns,
+            feature_names=(
+                *public.columns,
+                *filter(None, [public.declared.exposure_name]),
+            ),
             target_name=public.target_name,
             released=self._released
             + of_method.also_released

@@ -31,6 +31,7 @@ from skfdp.data._basis import Block
 from skfdp.data.cells import DAY, PARTS, objects
 from skfdp.data.column_types import number_form, pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, as_number, text_of
+from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.schema import TableSchema
 
 _DATE = r"\d{4}-\d\d-\d\d"
@@ -82,7 +83,15 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
     else:
         units = model.target_map_
         found = PoissonRegressor() if units.log else LinearRegression()
-        if math.isfinite(units.low):
+        of_rates = model._reader.declaration.exposure is not None
+        if of_rates:
+            name = model._reader.declaration.exposure_name
+            warn_caller(
+                f"the Pipeline predicts the rate of one unit of {name!r}: multiply its "
+                "predictions by this column.",
+                UtilityWarning,
+            )
+        if math.isfinite(units.low) and not of_rates:
             clip = FunctionTransformer(
                 inverse_func=np.clip,
                 inv_kw_args={"a_min": units.low, "a_max": units.high},

@@ -24,7 +24,7 @@ from skfdp.base import (
     with_callbacks,
 )
 from skfdp.data._basis import Block
-from skfdp.data.arrays import numeric_target, shaped_target
+from skfdp.data.arrays import numeric_target, readable, shaped_target
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -39,7 +39,7 @@ from skfdp.data.validation import (
 from skfdp.kernels.losses import CLASSIFICATION, OF_RATES, REGRESSION
 from skfdp.kernels.losses.loss import Loss, loss_named
 from skfdp.privacy import gdp_mu
-from skfdp.privacy.assumptions import TARGET_CLIPPED, Assumption
+from skfdp.privacy.assumptions import EXPOSURE_CLIPPED, TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
 from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 from skfdp.reader import Declaration
@@ -380,7 +380,8 @@ class LinearModel(PrivateEstimator):
         """Return the fitted model as a Pipeline of scikit-learn, without privacy cost.
 
         The Pipeline can be unpickled and used without skfdp. It has the same
-        predictions, up to rounding errors, also for values outside the bounds.
+        predictions, up to rounding errors, also for values outside the bounds. If the
+        schema has an exposure, it predicts the rate of one unit, with a warning.
 
         Returns
         -------
@@ -1005,13 +1006,16 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         scales = self._scales(auto=1.0)
         found = scales.exactly(records)
         records, loss = scales.scaled(records, found, self._loss())
+        shares = records.public.shares
+        if records.exposure is not None:
+            shares = records.exposure * (1.0 if shares is None else shares)
         fit = optimum(
             records.X,
             records.target,
             loss,
             records.public.n_outputs,
             penalty=scales.penalty(loss, found, records.total_weight),
-            shares=records.public.shares,
+            shares=shares,
             fit_intercept=self.fit_intercept,
             blocks=records.public.effects,
         )
@@ -1046,6 +1050,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
                 "looking at private targets.",
             ),
             TARGET_CLIPPED,
+            *(EXPOSURE_CLIPPED,)
+            * (getattr(declared.exposure, "public", True) is False),
         )
 
     @without_traps()
@@ -1074,7 +1080,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         guesses = self.predict(X)
         y = shaped_target(numeric_target(y), len(guesses))
         y = check_target(y, "squared_error", True, finite=False)
-        kept = np.isfinite(y)
+        kept = np.isfinite(y) & np.isfinite(guesses)
         sample_weight = weights_of_kept(kept, "number", sample_weight)
         from sklearn.metrics import r2_score
 
@@ -1092,11 +1098,14 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         -------
         y : ndarray of shape (n_samples,)
             ``input_scaler_(X) @ coef_ + intercept_``, or with a log link its
-            exponential, clipped to `target_bounds`.
+            exponential, clipped to `target_bounds`. If the schema has an exposure, the
+            exponential is multiplied by that of the row; NaN if it is not above 0.
         """
-        margins = self._margins(X)
+        margins, schema = self._margins(X), self._reader.declaration.schema
         if self.target_map_.log:
             margins = np.exp(np.minimum(margins, _LARGEST_MARGIN))
+        if self._reader.declaration.exposure is not None:
+            margins *= schema.exposures(readable(X))
         return np.clip(margins, self.target_map_.low, self.target_map_.high)
 
 

@@ -62,7 +62,7 @@ from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
-from skfdp.schema import TableSchema
+from skfdp.schema import Column, TableSchema
 from skfdp.solvers.parameters import nominal_count, public_count, resolve_input_scaler
 
 #: The parameters that declare a table without a schema, and their defaults.
@@ -121,6 +121,9 @@ class Declaration:
     n_records: int | None = None
     #: Whether the fit releases the bounds of the columns.
     releases_bounds: bool = False
+    #: The name of the column of exposures, and its declaration; None without one.
+    exposure_name: str | None = None
+    exposure: Column | None = None
 
     @classmethod
     def of(cls, model: Any, y: Any) -> Declaration:
@@ -146,6 +149,9 @@ class Declaration:
                         "schema: declare it in the schema."
                     )
             found |= schema.parameters(given.get("target"), y) | {"schema": schema}
+            if (name := schema.exposure) is not None:
+                _check_exposure(model, given, found)
+                found |= {"exposure_name": name, "exposure": schema.columns[name]}
             if (found["target_bounds"] is None) != (model._target == "labels"):
                 raise ValueError(
                     f"the outcome {found['target_name']!r} of the schema is "
@@ -204,6 +210,29 @@ class Declaration:
                 "neighboring_relation='add_or_remove_one' is of whole records, so no "
                 "part of them can be public: use 'replace_one' or 'replace_special'."
             )
+
+
+def _check_exposure(model: Any, given: Mapping, found: Mapping) -> None:
+    schema, loss = found["schema"], loss_name(given["loss"])
+    private, name = given["epsilon"] != math.inf, schema.exposure
+    for fails, remedy in (
+        (
+            model._target != "numbers" or loss not in OF_RATES,
+            "a regressor with loss='poisson', 'gamma' or 'tweedie'",
+        ),
+        (private and not given.get("fit_intercept", True), "fit_intercept=True"),
+        (
+            private and found["public_target"],
+            "a private target; if both are public, fit y / exposure with sample_weight="
+            "exposure and a schema without it",
+        ),
+        (
+            schema.columns[name].public and found["n_records"] is not None,
+            "to be private under 'add_or_remove_one', which protects whole records",
+        ),
+    ):
+        if fails:
+            raise ValueError(f"exposure={name!r} of the schema needs {remedy}.")
 
 
 def _warn_of_identifier(schema: TableSchema) -> None:
@@ -300,10 +329,14 @@ class Reader:
         given = X, y, sample_weight, groups
         X, y, sample_weight, groups = map(readable, given)
         y = y if whole is not None else declared.read_target(y, typed)
+        exposure, counts = None, True
         if schema is not None:
             check_no_path(X)
             raw, X = X, schema.select(X, coded=True, typed=typed)
-            groups = schema.groups(raw, groups)
+            groups, exposure = schema.groups(raw, groups), schema.exposures(raw)
+            if exposure is not None and declared.exposure.public:
+                counts = ~np.isnan(exposure)
+                _warn_of_exposure(schema.exposure, counts)
         elif isinstance(groups, str):
             check_named(declared.public_features, declared.bounds, groups)
             group_column, (X, groups) = groups, without_group_column(X, groups)
@@ -330,10 +363,11 @@ class Reader:
             y = self.checked_target(like, y, X.shape[0], planning)
         most, of_rows = declared.max_rows_per_group, None
         relation = Relation.of(declared.parameters["neighboring_relation"])
-        if sample_weight is not None or groups is not None:
-            given = sample_weight, groups, X.shape[0], relation, most
+        if sample_weight is not None or groups is not None or not np.all(counts):
+            given = sample_weight, groups, X.shape[0], relation, most, counts
             rows, *of_rows = kept_rows(*given)  # others are not read later
             X, y = chosen_rows(X, rows), None if y is None else y[rows]
+            exposure = None if exposure is None else exposure[rows]
         if typed:
             named = like if encoder is None else encoder
             n_features = named.n_features_in_
@@ -358,6 +392,10 @@ class Reader:
         if like._target is not None:
             n_targets = X.shape[0] if y is None else len(y)
             target, missing, facts = self.target(like, y, n_targets)
+        if exposure is not None and (planning or not declared.exposure.public):
+            own = np.isnan(exposure) | planning
+            exposure = np.where(own, np.mean(declared.exposure.bounds), exposure)
+            missing = either(missing, None if planning else own)
         of_public = {"target": target} if declared.public_target else {}
         if not typed:
             X = X if encoding is None else encoding.rows(X)
@@ -418,12 +456,13 @@ class Reader:
             units=units,
             is_weighted=sample_weight is not None,
             reader=reader,
+            exposure=declared.exposure,
             _table=X,
             **of_public,
             **of_table,
             **facts,
         )
-        return Records(X, target, public, either(is_null, missing))
+        return Records(X, target, public, either(is_null, missing), exposure)
 
     def checked(self, like: Any, X: Any, typed: bool = True, **how: bool) -> Any:
         """Return X as a table of numbers; `typed` as for `declared_numbers`."""
@@ -563,6 +602,17 @@ class Reader:
         )
         mixed = linear and mask.any() and not mask.all()
         return dataclasses.replace(found, public=mask) if mixed else found
+
+
+def _warn_of_exposure(name: str, counts: np.ndarray) -> None:
+    if not counts.any():
+        raise ValueError(f"no value of the public exposure {name!r} is above 0.")
+    if not counts.all():
+        warn_caller(
+            f"{(~counts).sum()} of {len(counts)} values of the public exposure "
+            f"{name!r} are missing or not above 0: their rows are left out.",
+            UtilityWarning,
+        )
 
 
 def _warn_of_levels(encoder: DeclaredEncoder, columns: tuple, n_records: int) -> None:

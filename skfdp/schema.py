@@ -89,6 +89,11 @@ class TableSchema:
     group : str, default=None
         The column with the person of each row: all rows of a person are protected
         together. It is not a feature and needs no type.
+    exposure : str, default=None
+        The `Number` over which the outcome of a row was counted or summed, such as the
+        days of a contract. It is not a feature. Regressors with a log link divide the
+        outcome by it (:ref:`exposure`). Rows without an exposure above 0 are left out
+        if it is public, and else add nothing to a release.
     max_rows_per_group : int, default=None
         Largest number of rows of a person. A fit leaves out further rows of the person.
     missing : list, default=("",)
@@ -141,6 +146,7 @@ class TableSchema:
     _: dataclasses.KW_ONLY
     outcomes: Sequence[str] = ()
     group: str | None = None
+    exposure: str | None = None
     max_rows_per_group: int | None = None
     missing: Sequence = ("",)
     decimal: str | None = "."
@@ -162,6 +168,7 @@ class TableSchema:
             columns=MappingProxyType(dict(self.columns)),
             outcomes=names_of("outcomes", self.outcomes),
             group=self.group or None,
+            exposure=self.exposure or None,
             missing=Category(missing=self.missing).missing,
             decimal=self.decimal or None,
             thousands=self.thousands or None,
@@ -173,7 +180,7 @@ class TableSchema:
             for name, column in self.columns.items():
                 spelling_of(column.gone(self), f"missing of {name!r}")
                 column.check(name, name in self.outcomes)
-            for name in self.outcomes:
+            for name in (*self.outcomes, *self._exposure):
                 if not self.columns[name].question:
                     self.columns[name].blocks(name, 0, False)
             self.blocks()
@@ -203,6 +210,14 @@ class TableSchema:
                 f"group={self.group!r} is declared as a column, but must not be a "
                 "feature: leave it out of the columns."
             )
+        for name in self._exposure:
+            column, known = self._type(name), (*self.outcomes, self.group)
+            low = column.bounds[0] if isinstance(column, Number) else -1.0
+            if name in known or (isinstance(low, float) and low < 0):
+                raise SchemaError(
+                    f"exposure={shown(name)} must be a column of type Number with "
+                    "bounds of at least 0, and neither an outcome nor the group."
+                )
         most = self.max_rows_per_group
         check_number("max_rows_per_group", most, integral=True, also=(None,))
         if most is not None and self.group is None:
@@ -271,12 +286,17 @@ class TableSchema:
         return tuple(
             name
             for name, column in self.columns.items()
-            if name not in self.outcomes and column.is_feature
+            if name not in (*self.outcomes, *self._exposure) and column.is_feature
         )
 
     @property
+    def _exposure(self) -> tuple[str, ...]:
+        return () if self.exposure is None else (self.exposure,)
+
+    @property
     def _named(self) -> list[str]:
-        return [*self.features, *self.outcomes, *([self.group] if self.group else [])]
+        group = [self.group] if self.group else []
+        return [*self.features, *self.outcomes, *group, *self._exposure]
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -399,6 +419,24 @@ class TableSchema:
             )
         return own
 
+    def exposures(self, table: Any) -> np.ndarray | None:
+        """Return the exposure of each row, float64; None if the schema declares none.
+
+        It is NaN if it is missing or not above 0. A private one is clipped to its
+        bounds, and rounded to a multiple of 2**-24 of their width that is above 0.
+        """
+        if self.exposure is None:
+            return None
+        column, (name,) = self.columns[self.exposure], self._exposure
+        raw = OpenTable.of(table, self).columns([name])[name]
+        found = self.converted(name, raw)[0]
+        found = np.where(np.isfinite(found) & (found > 0), found, np.nan)
+        if column.public:
+            return found
+        low, high = column.bounds
+        steps = np.rint((np.clip(found, low, high) - low) / (high - low) * 2**24)
+        return low + np.maximum(steps, low == 0) * (high - low) * 2.0**-24
+
     def read_outcome(self, name: str, y: Any, typed: bool = True) -> Any:
         """Convert the values y of an outcome in the same way as `read` does.
 
@@ -440,7 +478,8 @@ class TableSchema:
         Returns
         -------
         table : DataFrame
-            The features, and the outcomes and the group that the table has.
+            The features, and the outcomes, the group and the exposure that the table
+            has.
         """
         source = OpenTable.of(table, self)
         known = [*self.features, *source.names]
@@ -456,8 +495,8 @@ class TableSchema:
         """
         source = OpenTable.of(table, self)
         if typed:
-            source.check_has(self.features)
-            for name in self.features:
+            source.check_has(inputs := [*self.features, *self._exposure])
+            for name in inputs:
                 for fails, sentence in self._misfits(name, source.kind(name)):
                     if fails:
                         raise SchemaError(sentence)
@@ -465,15 +504,15 @@ class TableSchema:
         return self._typed(source, self.features, coded)
 
     def split(self, table: Any, target: str | None = None) -> tuple[Any, Any]:
-        """Return X (the features and the group column) and y (an outcome).
+        """Return X (the features, the group and the exposure) and y (an outcome).
 
         The columns are converted as by `read`. `target` is the name of the outcome, as
         in `outcome`.
         """
         name = self.outcome(target)
-        group = [self.group] if self.group else []
+        others = [one for one in self._named if one not in self.outcomes]
         source = OpenTable.of(table, self)
-        found = self._typed(source, [*self.features, *group, name])
+        found = self._typed(source, [*others, name])
         return found.drop(columns=name), found[name]
 
     def _typed(
@@ -753,6 +792,7 @@ _TITLE = """\
 _SETTINGS = {
     "outcomes": ("outcomes", "the columns to predict"),
     "group": ("group", "column of persons, if a person may have several rows"),
+    "exposure": ("exposure", ""),
     "maxRowsPerGroup": ("max_rows_per_group", ""),
     "missingValues": ("missing", ""),
     "decimalChar": ("decimal", ""),
@@ -765,7 +805,7 @@ _SETTINGS = {
 }
 #: Settings that a file contains only if they differ from their defaults, and those for
 #: which empty text is a value.
-_RARE = ("maxRowsPerGroup", "interactions", "declaredBy")
+_RARE = ("exposure", "maxRowsPerGroup", "interactions", "declaredBy")
 _MAY_BE_EMPTY = ("decimalChar", "interactions")
 
 

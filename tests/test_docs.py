@@ -60,6 +60,7 @@ def test_the_examples_of_the_readme():
 
 
 FOLDERS = ("tutorials", "howto", "explanation", "benchmarks", "trust", "theory")
+EXTRAS = {"large_tables": ["dask"], "time_to_event": ["sksurv"]}
 PAGES = [DOCS / "index.rst"]
 PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.rst"))]
 
@@ -71,7 +72,7 @@ PAGES += [page for folder in FOLDERS for page in sorted(DOCS.glob(f"{folder}/*.r
         pytest.param(
             page,
             id=f"{page.parent.name}-{page.stem}",
-            marks=[pytest.mark.extra("dask")] * (page.name == "large_tables.rst"),
+            marks=[*map(pytest.mark.extra, EXTRAS.get(page.stem, ()))],
         )
         for page in PAGES
     ],

@@ -78,6 +78,14 @@ privacy/test_curves.py::TestComposition::test_law
 -n_steps=_N_RATES,
 +n_steps=1,
 estimators/test_public_regression.py::test_the_mean_of_the_rates_is_released_within_a_public_interval
+# solvers/target_scales.py: the mean of a private exposure is not charged
+-return 1 + (not public.exposure.public)
++return 1
+estimators/test_exposure.py::test_the_report_and_the_ledger_name_the_exposure[private]
+# schema.py: private exposures beyond their bounds
+-(np.clip(found, low, high) - low)
++(found - low)
+estimators/test_exposure.py::test_a_private_exposure_is_clipped_and_becomes_an_integer
 # queries/statistics.py: a replaced row changes one count of a histogram
 -replaced=math.sqrt(2 * n_columns),
 +replaced=math.sqrt(n_columns),

@@ -65,6 +65,8 @@ class PublicRecords:
     class_weight: np.ndarray | None = None
     #: Declared bounds and link of a regression target.
     target_map: TargetMap | None = None
+    #: The declared `Number` of the exposures by which the target is divided.
+    exposure: Any = None
     #: For an encoded table, bound on the norm of the private columns of a row. It
     #: follows from the number of blocks, which have norms of at most 1. None: the bound
     #: follows from the bounds of columns, if there are any.
@@ -286,6 +288,9 @@ class Records:
     #: private value is malformed and has no neutral replacement. A null record adds
     #: nothing to any release.
     is_null: np.ndarray | None = None
+    #: Exposure of each row, positive, shape (n_rows,); private unless `public.exposure`
+    #: is declared public. None: the target is not divided.
+    exposure: np.ndarray | None = None
 
     @property
     def mapped(self) -> LazyRows | csr_array:
@@ -435,4 +440,4 @@ class Records:
             target=rows(public.target),
             _table=X,
         )
-        return Records(X, rows(self.target), public)
+        return Records(X, rows(self.target), public, None, rows(self.exposure))

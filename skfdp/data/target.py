@@ -544,6 +544,9 @@ class TargetMap:
         Declared bounds of the target; infinite without bounds.
     error : float
         Standard deviation of the noise in a released centre.
+    exposure : float
+        Mean exposure, released or of public ones; the scale is that of the target
+        divided by exposures. 1 without exposures.
     """
 
     centre: float = 0.0
@@ -552,6 +555,7 @@ class TargetMap:
     low: float = -math.inf
     high: float = math.inf
     error: float = 0.0
+    exposure: float = 1.0
 
     def __call__(self, y: np.ndarray) -> np.ndarray:
         """Return the rescaled target, float64."""

@@ -254,15 +254,17 @@ def kept_rows(
     n_rows: int,
     relation: Relation,
     most: int | None = None,
+    counts: np.ndarray | bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Check weights and groups; return the rows that count, their weights and persons.
 
-    Rows of weight 0, and all but the first `most` rows of a person, are left out before
-    anything else reads them. Raise ValueError for wrong shapes, invalid weights,
-    missing persons, or a relation under which the number of rows is private.
+    Rows of weight 0, those not in the public mask `counts`, and all but the first
+    `most` rows of a person, are left out before anything else reads them. Raise
+    ValueError for wrong shapes, invalid weights, missing persons, or a relation under
+    which the number of rows is private.
     """
     weights, persons = _taken(sample_weight, groups, n_rows, relation)
-    rows = np.flatnonzero(weights > 0)
+    rows = np.flatnonzero((weights > 0) & counts)
     if persons is not None:
         if most is not None:
             rows = rows[first_rows(persons[rows], most)]

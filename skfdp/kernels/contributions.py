@@ -104,7 +104,7 @@ class Task(NamedTuple):
     class_weight: np.ndarray  # float64 (n_classes,), or (0,) for no weights
     offset: np.ndarray  # added to the margins: float64 (n, K), or (0, 0) for nothing
     orthant: bool  # set residuals to 0 if the target fixes the opposite sign
-    share: np.ndarray = np.empty(0)  # public weights of rows (n,), or (0,) for none
+    share: np.ndarray = np.empty(0)  # weights of rows (n,), or (0,) for none
 
 
 _NONE = PerRow(np.empty(0), 1, 0)

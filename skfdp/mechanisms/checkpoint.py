@@ -186,6 +186,7 @@ def _facts(
             yield _hash((name, str(type(facts[name]))))
     weights = units and (units.weights, units.persons, units.count)
     yield _hash((records.target, records.is_null, found.classes, weights))
+    yield _hash(records.exposure)
     if found.sparse:
         yield _hash((X.shape, X.data, X.indices, X.indptr))
     else:

@@ -44,6 +44,11 @@ TARGET_CLIPPED = _enforced(
     "target_clipped",
     "Every target is clipped to target_bounds before anything is computed from it.",
 )
+EXPOSURE_CLIPPED = _enforced(
+    "exposure_clipped",
+    "Every exposure is clipped to its declared bounds before anything is computed from "
+    "it, and weighs a contribution before this is clipped.",
+)
 ORTHANT = _enforced(
     "columns_non_negative",
     "The target is public and every private column is non-negative within its declared "

@@ -102,7 +102,8 @@ class LinearQuery:
     reduced by the largest effect of rounding the residuals. A record with a NaN or
     infinite residual contributes 0.
 
-    Weights multiply the residuals before clipping, so the guarantee still holds. If
+    Weights, and private exposures, multiply the residuals before clipping, so the
+    guarantee still holds, whatever the exposures. If
     persons have several rows, it holds for each person instead of each record: all rows
     of a person are clipped together, and contribute 0 if one of their residuals is NaN
     or infinite (:ref:`persons-and-weights`).
@@ -146,6 +147,9 @@ class LinearQuery:
     #: Public weights ("shares") of the rows, and the person of each row; set by
     #: `of_units`. None means that each row is a record of weight 1.
     units: Units | None = None
+    #: Factor of the residual before clipping, which may be private: the exposure of
+    #: each row. Shape: float64 (n_rows,). None means 1.
+    exposure: np.ndarray | None = None
     n_jobs: int = 1  # threads over row blocks; their number does not change the result
     n_rows: int = computed()
     #: Shape of theta and of the sum.
@@ -177,6 +181,10 @@ class LinearQuery:
             raise ValueError(
                 "orthant=True and label_bound cannot be combined: pass one of them."
             )
+        if self.exposure is not None and (
+            self.padded is not None or self.label_bound is not None
+        ):
+            raise ValueError("exposure needs padded=None and label_bound=None.")
         if self.n_outputs > MOST_CLASSES:
             raise ValueError(
                 f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
@@ -397,6 +405,8 @@ class LinearQuery:
             weight = np.asarray(self.class_weight, dtype=np.float64)
         offset = np.empty((0, 0)) if self.offset is None else self.offset
         share = np.empty(0) if self.units is None else self.units.shares
+        if self.exposure is not None:
+            share = self.exposure * (share if share.size else 1.0)
         return Task(
             kind=place(self.loss.leaf),
             parameter=self.loss.parameter,

@@ -151,6 +151,7 @@ def gradients(
         public_target=public.has_target,
         offset=offset,
         units=public.units,
+        exposure=records.exposure,
         **settings,
     )
 

@@ -117,6 +117,9 @@ def occupied(shares: np.ndarray, noise_std: float, *, upward: bool) -> tuple[int
 #: Desired error of the mean of targets, of counts and of rates, divided by half of the
 #: width of their interval.
 TARGET_ERROR, COUNT_ERROR, RATE_ERROR = 0.1, 0.005, 0.05
+#: Least share of ``mu**2`` of each mean, if there are exposures: rates are used for
+#: totals, such as premiums, and claims over short times are mostly 0.
+LEAST_OF_TOTALS = 0.04
 # Standard deviation of the prior of the mean target; expectation and standard deviation
 # of the prior of the mean absolute deviation. All are divided by the width of the
 # interval. The mean is taken as uniform. The deviation would be 0.1 for a normal target
@@ -183,7 +186,7 @@ class TargetScales:
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
             return ()
-        n_means = 1 if has_public_model or public.target_map.log else 2
+        n_means = self._n_means(public, has_public_model)
         log, n_effective = public.target_map.log, public.n_effective
         blocks = postprocessing.target_blocks(public.mask, has_public_model)
         pull = postprocessing.pull(mu, n_effective, blocks)
@@ -191,7 +194,8 @@ class TargetScales:
         room = (0.4 if log else 0.6) * (1 - pull)
         most = max(0.15, room / (n_means + 1))
         error = COUNT_ERROR if log else TARGET_ERROR
-        share = _share(mu, n_effective, error, most=most)
+        least = 0.02 if public.exposure is None else LEAST_OF_TOTALS
+        share = _share(mu, n_effective, error, least, most)
         std, reach = math.sqrt(1 / share) / mu, budget.relation.sensitivity(1.0)
         target = budget.event(SCALE, std, sensitivity=reach, n_steps=n_means)
         if has_public_model or target.noise_std[0] / n >= _NOISIEST:
@@ -201,13 +205,20 @@ class TargetScales:
             return budget.event(HISTOGRAM, std, sensitivity=smaller), target
         return (dataclasses.replace(target, n_steps=n_means + 1),)
 
+    def _n_means(self, public: PublicRecords, has_public_model: bool) -> int:
+        """Return the number of means: of target, spread and private exposure."""
+        if public.exposure is not None:
+            return 1 + (not public.exposure.public)
+        return 1 if has_public_model or public.target_map.log else 2
+
     def rate_event(
         self, public: PublicRecords, budget: Budget, mu: float
     ) -> Event | None:
         """Return the event of the mean rate, or None if it is not released."""
         if not public.target_map.log or not self.fit_intercept:
             return None
-        share = _share(mu, public.n_effective, RATE_ERROR, 0.01, 0.2)
+        least = 0.01 if public.exposure is None else LEAST_OF_TOTALS
+        share = _share(mu, public.n_effective, RATE_ERROR, least, 0.2)
         return budget.event(
             "mean rate",
             1 / (math.sqrt(share) * mu),
@@ -254,6 +265,8 @@ class TargetScales:
         start, shares = np.zeros(1), None
         if offset is not None:
             start, shares = offset[:, 0], public.shares
+        if public.exposure is not None and public.exposure.public:
+            start, shares = start + np.log(records.exposure), public.shares
         displaced = _DISPLACED
         for k in range(_N_RATES):
             (coef,), (intercept,) = coordinates.fold(theta)
@@ -279,9 +292,11 @@ class TargetScales:
         start = records.public.target_map
         if self.keeps_unit(start):
             return start
-        return exact_map(
-            records.target, start, self.fit_intercept, margins, records.public.shares
-        )
+        shares = records.public.shares
+        found = exact_map(records.target, start, self.fit_intercept, margins, shares)
+        if records.exposure is None:
+            return found
+        return _per(float(np.average(records.exposure, weights=shares)), found)
 
     def released(
         self,
@@ -303,13 +318,20 @@ class TargetScales:
                 records, values, low, high, event, stream, mechanism, **per_row
             )
 
-        if event.n_steps > (1 if start.log or margins is not None else 2):
+        if event.n_steps > self._n_means(records.public, margins is not None):
             histogram = event
         if histogram is not None:
             low, high = released_window(records, histogram, mechanism)
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
-            return dataclasses.replace(start, scale=max(mean, 2 * error))
+            found = dataclasses.replace(start, scale=max(mean, 2 * error))
+            if (declared := records.public.exposure) is None:
+                return found
+            if declared.public:
+                shares = records.public.shares
+                return _per(float(np.average(records.exposure, weights=shares)), found)
+            mean, error = mean_of(_exposures, *declared.bounds, "mean exposure")
+            return _per(max(mean, 2 * error), found)
         centre, doubt, furthest, span = 0.0, 0.0, high - low, high - low
         if margins is None:
             mean, error = mean_of(y, low, high, "target mean")
@@ -339,7 +361,12 @@ class TargetScales:
             if math.isinf(target_map.high) and tiny:
                 _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
             loss = huber(threshold / target_map.scale)
-        return records.with_target(target_map), loss
+        exposure, change = records.exposure, target_map
+        if exposure is not None:
+            known = {"exposure": exposure / target_map.exposure}
+            records = dataclasses.replace(records, **known)
+            change = functools.partial(_rate_of, target_map, exposure)
+        return records.with_target(change), loss
 
 
 def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
@@ -363,6 +390,21 @@ def _warn_of_absolute_loss(threshold: float, size: str) -> None:
     )
 
 
+def _per(exposure: float, found: TargetMap) -> TargetMap:
+    """Return the rescaling of a target that is divided by exposures of this mean."""
+    rate = found.scale / exposure
+    return dataclasses.replace(found, scale=rate, exposure=exposure)
+
+
+def _rate_of(target_map: TargetMap, exposure: np.ndarray, y: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):  # a warning would reveal a private value
+        return target_map(y) / exposure
+
+
+def _exposures(records: Records) -> np.ndarray:
+    return records.exposure
+
+
 def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
     return np.clip(records.target, bounds.low, bounds.high)
 
@@ -379,9 +421,11 @@ def _distances(
 
 
 def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
-    """Return the fitted, rescaled rates, clipped to `most`."""
+    """Return the fitted, rescaled rates times exposures, clipped to `most`."""
     rates = np.empty(records.n_rows)
     start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
+    if records.exposure is not None:
+        start = start + np.log(records.exposure)
     with np.errstate(all="ignore"):  # a warning would reveal a private value
         mapped = records.mapped
         for block in row_blocks(mapped):
