@@ -21,9 +21,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp import kernels
 from skfdp.addresses import Versioned, wing
-from skfdp.data.arrays import is_dask, name_facts, readable, shaped_target
+from skfdp.data.arrays import (
+    is_dask,
+    name_facts,
+    numeric_target,
+    readable,
+    shaped_target,
+)
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import RECODED, are_codes, class_shares, encode_any
+from skfdp.data.target import (
+    RECODED,
+    are_codes,
+    check_target,
+    class_shares,
+    encode_any,
+)
 from skfdp.data.validation import (
     UtilityWarning,
     guarded_fit,
@@ -219,6 +231,27 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
     return None if sample_weight is None else np.asarray(sample_weight)[kept]
 
 
+def accuracy(guesses: np.ndarray, y: Any, classes: np.ndarray, weights: Any) -> float:
+    """Return the accuracy on the rows with a label of `classes`; errors quote none."""
+    labels = encode_any(shaped_target(y, len(guesses)), classes)
+    kept = np.ones(len(guesses), bool) if labels.missing is None else ~labels.missing
+    expected = f"label of classes_={classes.tolist()!r}"
+    weights = weights_of_kept(kept, expected, weights)
+    right = guesses[kept] == classes[labels.codes[kept]]
+    return float(np.average(right, weights=weights))
+
+
+def r_squared(guesses: np.ndarray, y: Any, weights: Any) -> float:
+    """Return R squared on the rows with a number; errors quote none."""
+    y = shaped_target(numeric_target(y), len(guesses))
+    y = check_target(y, "squared_error", True, finite=False)
+    kept = np.isfinite(y) & np.isfinite(guesses)
+    weights = weights_of_kept(kept, "number", weights)
+    from sklearn.metrics import r2_score
+
+    return r2_score(y[kept], guesses[kept], sample_weight=weights)
+
+
 class PrivateClassifier(ClassifierMixin):
     """Mixin of all private classifiers: labels, class weights and predictions."""
 
@@ -260,14 +293,7 @@ class PrivateClassifier(ClassifierMixin):
         ValueError
             If no row has a label of `classes_`.
         """
-        guesses = self.predict(X)
-        y = shaped_target(y, len(guesses))
-        labels = encode_any(y, self.classes_)
-        kept = np.ones(len(y), bool) if labels.missing is None else ~labels.missing
-        expected = f"label of classes_={self.classes_.tolist()!r}"
-        sample_weight = weights_of_kept(kept, expected, sample_weight)
-        right = guesses[kept] == self.classes_[labels.codes[kept]]
-        return float(np.average(right, weights=sample_weight))
+        return accuracy(self.predict(X), y, self.classes_, sample_weight)
 
     def decision_function(self, X) -> np.ndarray:
         """Return the margins of the model on ``input_scaler_(X)``.

@@ -39,7 +39,13 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from skfdp.base import PrivateEstimator, documented, with_callbacks
+from skfdp.base import (
+    PrivateEstimator,
+    accuracy,
+    documented,
+    r_squared,
+    with_callbacks,
+)
 from skfdp.data.arrays import column_names, is_dask, is_frame, raw_column
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -294,6 +300,17 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         pairs = zip(self.classes_, found, strict=True)
         return np.column_stack([known[one.argmax(axis=1)] for known, one in pairs])
 
+    def _compared(self, X, y) -> tuple[list, list]:
+        """Return the predictions and the targets of each output."""
+        found, given = np.asarray(self.predict(X)), _columns_of(y)
+        known = [found] if found.ndim == 1 else [*found.T]
+        if len(known) != len(given):
+            raise ValueError(
+                f"y has {len(given)} outputs, and the model {len(known)}: pass those "
+                "of the fit."
+            )
+        return known, given
+
     # -- one fit ---------------------------------------------------------------------
     def _check_parameters(self, declared: Declaration) -> None:
         if self.epsilon != math.inf:
@@ -473,6 +490,26 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         classes = found[1][0] if len(found[1]) == 1 else found[1]
         return {**super()._attributes(public, found), "classes_": classes}
 
+    def score(self, X, y, sample_weight=None) -> float:
+        """Return the accuracy on X, y, without differential privacy.
+
+        For several outputs it is their mean. Rows without a label of `classes_` are
+        left out; a warning gives their number.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        accuracy : float
+        """
+        classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+        each = zip(*self._compared(X, y), classes, strict=True)
+        return float(np.mean([accuracy(*one, sample_weight) for one in each]))
+
     @available_if(lambda self: hasattr(self._inner, "predict_proba"))
     def predict_proba(self, X) -> np.ndarray | list[np.ndarray]:
         """Return the probabilities of the labels before they were randomised.
@@ -566,6 +603,25 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
         random_state=None,
     ) -> None:
         self._set(locals())
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Return R squared on X, y, without differential privacy.
+
+        For several outputs it is their mean. Rows without a number are left out; a
+        warning gives their number.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        each = zip(*self._compared(X, y), strict=True)
+        return float(np.mean([r_squared(*one, sample_weight) for one in each]))
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> tuple[float, float]:

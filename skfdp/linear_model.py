@@ -20,15 +20,15 @@ from skfdp.base import (
     PrivateClassifier,
     PrivateEstimator,
     documented,
-    weights_of_kept,
+    r_squared,
     with_callbacks,
 )
 from skfdp.data._basis import Block
-from skfdp.data.arrays import numeric_target, readable, shaped_target
+from skfdp.data.arrays import readable
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.target import check_target, loss_name
+from skfdp.data.target import loss_name
 from skfdp.data.validation import (
     check_choice,
     check_flag,
@@ -1077,14 +1077,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         ValueError
             If no row has a number.
         """
-        guesses = self.predict(X)
-        y = shaped_target(numeric_target(y), len(guesses))
-        y = check_target(y, "squared_error", True, finite=False)
-        kept = np.isfinite(y) & np.isfinite(guesses)
-        sample_weight = weights_of_kept(kept, "number", sample_weight)
-        from sklearn.metrics import r2_score
-
-        return r2_score(y[kept], guesses[kept], sample_weight=sample_weight)
+        return r_squared(self.predict(X), y, sample_weight)
 
     @without_traps()
     def predict(self, X) -> np.ndarray:

@@ -297,6 +297,22 @@ def test_several_outputs_share_epsilon(monkeypatch):
         model.set_params(target_bounds=[(0, 1)] * 3).fit(X, X[:, :2])
 
 
+def test_a_score_quotes_no_target():
+    X, y = np.zeros((30, 1)), np.r_[np.arange(28), 27, 27] % 2.0
+    text = [*y[:-2].astype(str), "s3cr3t", "s3cr3t"]
+    kinds = {
+        LabelDPRegressor(DummyRegressor(), target_bounds=(0, 1)): "no number",
+        LabelDPClassifier(DummyClassifier(), classes=[0, 1]): "no label",
+    }
+    for model, told in kinds.items():
+        model.fit(X, y)
+        expected = model.score(X[:-2], y[:-2])
+        with pytest.warns(skfdp.UtilityWarning, match=f"2 of 30 rows have {told}"):
+            assert model.score(X, text) == expected
+        with pytest.raises(ValueError, match="y has 2 outputs, and the model 1"):
+            model.score(X, np.c_[y, y])
+
+
 @PLAIN
 def test_a_regression_is_unbiased_and_clips():
     y = np.where(RNG.random(900) < 0.02, np.nan, 100 * X[:, 0])

@@ -58,6 +58,7 @@ hidden_layer_sizes (7,)  learning_rate 0.7   learning_rate_decay 0.0  momentum 0
 loss 'huber'          loss 'squared_error'   loss 'hinge'          max_iter 2
 max_weight_norm 0.05  neighboring_relation 'replace_special'       noise_decay 0.2
 normalize True        normalize False        output_bound 0.5      padding_scale 0.1
+power 1.2
 pretraining None      pretraining 'class_sums'  public_batch_size 20  random_state 1
 public_features [2]   public_loss 'zero'     public_loss 'gaussian'  row_norm 0.2
 public_target True    public_target False    start 'class_sums'    start 'public'
