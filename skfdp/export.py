@@ -336,12 +336,11 @@ def _curve_steps(missing: Any, name: str, block: Block, coef: np.ndarray) -> tup
 def _tables(
     schema: TableSchema, name: str, blocks: list[Block], coef: np.ndarray
 ) -> tuple[list[tuple], np.ndarray]:
-    """Return transformers of texts, of the words true and false, and of numbers.
+    """Return look-up tables for text, true and false, and numbers, and a default.
 
-    Each has a kind, steps, and weights that are relative to the weight of an undeclared
-    cell, which is also returned. Every declared cell is a text, a word or a number. A
-    word is also the number 0 or 1, and a text may spell a number. Their weights are
-    added, so the tables of texts and words have the differences.
+    The default is the weight of an undeclared cell. The tables have weights relative to
+    it. A cell may be in two tables: true is the number 1, and text may spell a number.
+    Its weights are added, so the tables of text and of true and false have differences.
     """
 
     def absolute(cells: list) -> np.ndarray:

@@ -281,7 +281,7 @@ class Reader:
         return {**self.columns, **own, "_reader": self}
 
     def sent(self, classes: np.ndarray | None) -> Reader:
-        """Return the reader for workers, without the seed and other parameters."""
+        """Return the reader for workers, with those parameters that they need."""
         known = {name: self.declaration.parameters[name] for name in _SENT}
         changes = {"public_features": None, "parameters": known}
         if classes is not None:

@@ -407,7 +407,7 @@ class Coordinates:
     def centred(
         cls, input_scaler, mean, scale, bias, mean_error=0.0, longest=None
     ) -> Coordinates:
-        """Build coordinates whose bias, and mean without `longest`, are on the grid."""
+        """Round the bias to the grid, and the mean if rows are quantised first."""
         before, after, is_far = _factors(scale, mean)
         if longest is not None:
             after = _REACH_OF_MOVED
@@ -461,8 +461,7 @@ class Coordinates:
     def of_integers(self, rows: Integers, target: np.ndarray | None = None) -> Integers:
         """Centre and scale the integers of rows; the scale must be a single number.
 
-        The result is that of `grid`, and `target` is as there. The new rows may be
-        written over `rows`, which must not be used any more.
+        As `grid` for quantised rows. The new rows may overwrite `rows`.
         """
         scale, divisor = float(self.scale), self.input_scaler.divisor_of_integers
         return rows.moved(self.mean, self.bias, 1 / divisor, scale, target)

@@ -424,8 +424,8 @@ class Records:
         kept, public = ~self.is_null, self.public
         if not kept.any():
             raise ValueError(
-                "every row lacks a target, or a value without a replacement: pass rows "
-                "that have both."
+                "no row has both a target and readable values: check how the rows were "
+                "read."
             )
 
         def rows(values: np.ndarray | csr_array | None):

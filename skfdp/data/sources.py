@@ -253,7 +253,7 @@ class LargeTable:
             some = len(index) == 2 and isinstance(index[1], slice)
             if len(index) != 2 or not whole or not (some or np.ndim(index[1]) == 1):
                 raise TypeError(
-                    "a large table supports an index of rows, or [:, columns]."
+                    "a large table has the indices [rows] and [:, columns] only."
                 )
             return self._some_columns(index[1])
         block = self._read(index)

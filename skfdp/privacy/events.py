@@ -369,8 +369,8 @@ class Event:
         if len(values["noise_std"]) not in counts or (pure and self.sampling_rate < 1):
             raise ValueError(
                 f"noise_std has {len(values['noise_std'])} entries, expected 1 or "
-                f"n_steps={values['n_steps']} (at least 1); a pure release has none, "
-                "and full batches."
+                f"n_steps={values['n_steps']} (at least 1); a pure release has no "
+                "entry, and sampling_rate=1."
             )
         # Complete `unnamed` from the other fields.
         if {*map(type, values["public_features"])} - {str}:

@@ -716,7 +716,7 @@ class Descent:
         return found(theta, n_iter, noise)
 
     def _scaled(self, start, ended, answer, known, prepared, plan, mechanism):
-        """Return what `postprocessing.scaled` returns, for the step of a classifier."""
+        """Scale the step of a classifier; as `postprocessing.scaled`."""
         public, query, coordinates, rule = known
         bias, private = self.centring.bias, ~public.mask
         # The squared norm of the mean of rows that was not subtracted.

@@ -147,7 +147,7 @@ class Budget:
         return dataclasses.replace(self, before=(*self.before, *events))
 
     def counted(self) -> tuple[str, ...]:
-        """Return what exact averages over the rows need, if their number is private."""
+        """Return the requirement of a public number of rows, if it is not met."""
         needed = "a neighboring_relation that keeps the number of rows public"
         return () if self.relation.counts_are_public else (needed,)
 

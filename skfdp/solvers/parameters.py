@@ -655,8 +655,8 @@ def warn_of_bounds(
     columns = places if names is None else [str(names[i]) for i in places]
     listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
     warn_caller(
-        f"bounds do not cover {len(columns)} private column(s): {listed}; columns of "
-        "unequal scale train badly, and a row with a missing value there is ignored, "
-        "so declare their bounds too, (0, 1) for columns of zeros and ones.",
+        f"bounds do not cover {len(columns)} private column(s): {listed}; declare "
+        "them, (0, 1) for columns of zeros and ones: columns of unequal scale train "
+        "badly, and rows with a missing value in such a column are ignored.",
         UtilityWarning,
     )

@@ -130,7 +130,7 @@ def test_private_columns_that_bounds_leave_out_are_named(name, small):
     shared = {"public_features": ["a"]}
     (text,) = told_of_bounds(name, frame, y, bounds={"b": (0, 1)}, **shared)
     assert "do not cover 2 private column(s): 'c', 'd'; " in text
-    assert "declare their bounds too" in text
+    assert "; declare them, (0, 1)" in text
     # Equal for all private values: names and bounds are public.
     frame.loc[:, "b":] = 1e9
     assert [text] == told_of_bounds(name, frame, y, bounds={"b": (0, 1)}, **shared)
@@ -172,7 +172,7 @@ def test_newcomer_b_the_number_is_that_of_private_columns():
 
 def test_newcomer_b_columns_left_without_bounds_lose_rows_with_missing_values():
     model = DPSGDFClassifier(delta=1e-3, bounds={0: (18, 90)})
-    with pytest.warns(UtilityWarning, match="bounds do not cover 1 .* is ignored"):
+    with pytest.warns(UtilityWarning, match="bounds do not cover 1 .* are ignored"):
         model.fit(TABLE, BOTH)
 
 
