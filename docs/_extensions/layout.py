@@ -26,7 +26,7 @@ def letters(gallery_conf, name):
     """Set the size of the letters of figures, which are also thumbnails."""
     import matplotlib
 
-    matplotlib.rcParams["font.size"] = 12
+    matplotlib.rcParams["font.size"] = 14
 
 
 def breakable(text):

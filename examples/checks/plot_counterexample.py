@@ -1,6 +1,6 @@
 r"""
-A problem on which DP-SGD fails without centring
-================================================
+See DP-SGD fail without centring
+================================
 
 Two classes lie close together and far from the origin: :math:`\mu e_1 \pm e_2`. Sun,
 Suresh and Menon (2023), section 4, show that DP-SGD cannot separate these classes if

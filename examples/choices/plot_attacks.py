@@ -1,6 +1,6 @@
 """
-What epsilon means: attacks on a model
-======================================
+Attack a model: what epsilon means
+==================================
 
 Three attackers try one table. The first asks whether a person was in the training
 table. The second guesses a private value. The third knows everything but one person's

@@ -54,7 +54,7 @@ figure, ax = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
 ax.semilogx(factors, np.mean(scores, axis=1), "o-", label="declared, epsilon 1")
 ax.axhline(released, color="tab:orange", linestyle="--", label="released, 0.2 of 1")
 ax.axvline(1, color="gray", linestyle=":", label="1 % of the values are cut")
-ax.set(xlabel="upper bound / what holds 99 %", ylabel="accuracy, mean of three fits")
+ax.set(xlabel="upper bound / what holds 99 %", ylabel="accuracy (three fits)")
 _ = ax.legend()
 
 # %%

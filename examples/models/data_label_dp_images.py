@@ -1,6 +1,6 @@
 """
-MNIST and Fashion-MNIST, only labels private
-============================================
+Classify MNIST images, labels private
+=====================================
 
 If only the labels are private, features can be learnt from the images for free. The
 only release is one statistic of the labels. Its noise does less harm if few directions

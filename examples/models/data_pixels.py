@@ -1,6 +1,6 @@
 """
-MNIST and Fashion-MNIST, everything private
-===========================================
+Classify MNIST images, everything private
+=========================================
 
 DPSGD-F on images after a fixed blur, or fixed random convolutions. Neither learns
 anything: a row of features is a function of one image alone, and costs no privacy. Run

@@ -1,6 +1,6 @@
 """
-Only the label is private (label-DP)
-====================================
+Protect the label alone (label-DP)
+==================================
 
 A shop knows what its customers looked at. What they bought afterwards is private. If
 every column is public and only the label is private (*label-DP*), one noisy release of
@@ -46,7 +46,7 @@ for name, make in ways.items():
 free = LogisticRegression(C=1e4).fit(X[train], bought[train])
 score = free.score(X[test], bought[test])
 ax.axhline(score, color="k", linestyle=":", label="no privacy")
-ax.set(xlabel="epsilon", ylabel="test accuracy, mean of three fits")
+ax.set(xlabel="epsilon", ylabel="test accuracy (three fits)")
 _ = ax.legend()
 
 # %%

@@ -69,7 +69,7 @@ alone = start.score(X_test[:, public], y_test)
 ax.axhline(alone, ls="--", color="gray", label="the other table's model alone")
 free = LogisticRegression(C=10).fit(X, y).score(X_test, y_test)
 ax.axhline(free, ls=":", color="k", label="no privacy")
-ax.set(xlabel="epsilon", ylabel="test accuracy, mean of three fits")
+ax.set(xlabel="epsilon", ylabel="test accuracy (three fits)")
 _ = ax.legend()
 
 # %%

@@ -1,6 +1,6 @@
 """
-From a messy table to a private model
-=====================================
+Turn a messy table into a private model
+=======================================
 
 A hospital exports its stays as they are: decimal commas, dates, wards, empty cells, and
 column names with umlauts. This page goes from that file to a private model of

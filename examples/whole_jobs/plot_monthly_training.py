@@ -1,6 +1,6 @@
 """
-Train and serve a model for a year on one budget
-================================================
+Train and serve a model for a year
+==================================
 
 A team trains the same model again every month, as new records of other people arrive,
 and serves it without skfdp. Each fit costs privacy. There are two ways to keep the

@@ -1,6 +1,6 @@
 """
-Patients with many visits
-=========================
+Protect patients with many visits
+=================================
 
 Real tables have several rows per person, and columns with unknown bounds. In the end
 somebody wants to publish a score. This page handles all three on one budget: a model of

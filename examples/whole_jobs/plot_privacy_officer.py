@@ -1,6 +1,6 @@
 """
-From a CSV file to a privacy statement
-======================================
+Turn a CSV file into a statement to sign
+========================================
 
 A hospital wants to publish a model that predicts readmission. A privacy officer decides
 whether it may. This page has every step: the file, the decisions to be taken *before*

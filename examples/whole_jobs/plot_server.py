@@ -1,6 +1,6 @@
 """
-Serve other people's pipelines on one budget
-============================================
+Serve other people's pipelines
+==============================
 
 Analysts send pipelines as JSON and never see the rows. The server has the table, its
 schema and a ledger. It refuses unknown code, steps that learn from private rows, and
