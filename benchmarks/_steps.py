@@ -16,15 +16,16 @@ from skfdp import kernels
 from skfdp.data.grid import GridRows
 from skfdp.kernels import short_tiles, tiles
 from skfdp.kernels.contributions import call_leaf, leaf_address, place
+from skfdp.kernels.losses import loss_named
 from skfdp.kernels.vectors import WIDTH
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import PoissonBatches
 from skfdp.mechanisms.release import _noisy_sum as release
-from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.queries.linear import LinearQuery
 
 kernels.SMALL, kernels.compiles = 0, True  # compile for small tables, too
-LOG_LOSS = place(LOSSES["log_loss"].leaf)
+LOG_LOSS = place(loss_named("log_loss").leaf)
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
 
 
@@ -44,7 +45,7 @@ def linear_query(X, y, n_classes: int, n_jobs: int = 1) -> LinearQuery:
             X, lambda block: block.astype(np.float64), bias=0.1, target=y
         ),
         target=y.astype(np.int64),
-        loss=LOSSES["log_loss"],
+        loss=loss_named("log_loss"),
         n_outputs=1 if n_classes <= 2 else n_classes,
         clip_norm=CLIP_NORM,
         capacity=X.shape[0],
@@ -96,7 +97,7 @@ def same_kernels(X, y, n_classes: int, batch: int):
             part = members[start : start + block]
             residuals = np.empty((n_outputs, len(part)))
             tiles.margins(X, part, theta, residuals)
-            LOSSES["log_loss"].leaf(residuals, labels[part], 0.0)
+            loss_named("log_loss").leaf(residuals, labels[part], 0.0)
             tiles.add_outer_products(X, part, residuals, total)
         velocity[:] = 0.9 * velocity + total / batch
         theta[:] -= LEARNING_RATE * velocity

@@ -64,7 +64,7 @@ from skfdp.privacy.report import PrivacyReport
 from skfdp.reader import SHORT, Declaration, Reader
 from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
-from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan, WithoutPrivacy
+from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan
 from skfdp.solvers.parameters import (
     ASSUMPTIONS,
     own_parameters,
@@ -565,7 +565,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             records = records.without_nulls()
         public = records.public
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
-        method, prepared, plan = self._planned(public)
+        run, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
         report = self._report(public, fit_plan, plan, ledger)
         subtasks = {} if plan.n_steps is None else {"max_subtasks": plan.n_steps}
@@ -576,7 +576,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         on_step = None
         if getattr(self, "_skl_callbacks", None):
             on_step = self._on_step(context, public, report)
-        found = method.run(records, prepared, plan, mechanism, on_step)
+        found = run(records, prepared, plan, mechanism, on_step)
         self._publish(public, found, report)
         with users_state():
             context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
@@ -724,7 +724,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                 return method
         raise ValueError(refusal)
 
-    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
+    def _planned(self, public: PublicRecords) -> tuple[Callable, Any, Plan]:
+        """Return the `run` of the method, what the method prepared, and its plan."""
         usual = isinstance(getattr(self, "public_model", None), (str, type(None)))
         ordered = [block.name for block in public.effects if block.monotone]
         if ordered and not (self._keeps_order and public.n_outputs == 1 and usual):
@@ -734,7 +735,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                 "leave monotone out, or choose another estimator."
             )
         if math.isinf(self.epsilon):
-            return WithoutPrivacy(self._without_privacy), None, Plan(events=())
+            plan = Plan(events=())
+            return lambda records, *_: self._without_privacy(records), None, plan
         budget = self._budget(public)
         method = self._method(public, budget)
         prepared = method.prepare(public, budget)
@@ -758,7 +760,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                 f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",
                 UtilityWarning,
             )
-        return method, prepared, plan
+        return method.run, prepared, plan
 
     def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:
         """Return the plan for users, ledgers and reports."""

@@ -37,12 +37,10 @@ from skfdp.data.validation import (
     guarded_fit,
     without_traps,
 )
-from skfdp.kernels.losses import CLASSIFICATION, OF_RATES, REGRESSION
-from skfdp.kernels.losses.loss import Loss, loss_named
+from skfdp.kernels.losses import CLASSIFICATION, OF_RATES, REGRESSION, Loss, loss_named
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import EXPOSURE_CLIPPED, TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 from skfdp.reader import Declaration
 from skfdp.schema import pandas_for
 from skfdp.solvers import (
@@ -671,7 +669,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
             return
         descent = partial(
             Descent,
-            loss=LOSSES[given["loss"]],
+            loss=loss_named(given["loss"]),
             loop=solver,
             centring=self._centring(given),
             penalty=self._penalty(public.total_weight),
@@ -687,7 +685,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     def _label_statistic(
         self, public: PublicRecords, max_iter: int, estimates: bool = True
     ) -> Method:
-        given = LOSSES["log_loss"], self.C, max_iter, bool(self.fit_intercept)
+        given = loss_named("log_loss"), self.C, max_iter, bool(self.fit_intercept)
         if public.is_narrowed and public.mask.all():
             return FirstModel(LabelStatistic(*given, estimates=False), None)
         return self._with_interactions(public, LabelStatistic(*given, estimates))
@@ -698,7 +696,7 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
             *optimum(
                 records.X,
                 records.target,
-                LOSSES[public.declared.parameters["loss"]],
+                loss_named(public.declared.parameters["loss"]),
                 public.n_outputs,
                 penalty=self._penalty(records.total_weight, auto=1.0),
                 shares=public.shares,
@@ -979,7 +977,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         # was released.
         name, given = self._loss_name, {"huber": math.inf}
         given["tweedie"] = self._given()["power"]
-        return loss_named(name, given.get(name, REGRESSION_LOSSES[name].parameter))
+        return loss_named(name, given.get(name, loss_named(name).parameter))
 
     def _scales(self, auto: float | None = None) -> TargetScales:
         alpha = auto if self.alpha == "auto" else self.alpha

@@ -23,9 +23,10 @@ from skfdp import (
 )
 from skfdp.data.grid import GridRows
 from skfdp.kernels import contributions
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 from skfdp.privacy import AddOrRemoveOne, Relation, compose, gdp_epsilon
 from skfdp.queries import linear
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import ShortProducts
 from skfdp.reader import Reader
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
@@ -198,7 +199,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
     query = LinearQuery(
         rows=GridRows.build(rng.normal(size=(n, d)), input_scaler(d), bias=0.1),
         target=rng.integers(0, n_classes, n),
-        loss=LOSSES.get(loss),
+        loss=loss_named(loss),
         n_outputs=n_classes,
         clip_norm=clip,
         capacity=n,
@@ -208,11 +209,10 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
         else None,
         public_target=public_target,
     )
-    if loss in REGRESSION_LOSSES:
+    if loss in REGRESSION:
         query = dataclasses.replace(
             query,
             target=rng.uniform(0, 3, n),
-            loss=REGRESSION_LOSSES[loss],
             n_outputs=1,
             class_weight=None,
         )
@@ -239,7 +239,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
 @pytest.mark.parametrize(
     "relation", ["replace_one", "replace_special", "add_or_remove_one"]
 )
-@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION_LOSSES])
+@pytest.mark.parametrize("loss", [*CLASSIFICATION, *REGRESSION])
 @pytest.mark.parametrize("d", [4, 20])
 def test_sensitivity_of_every_loss_and_relation(relation, loss, d):
     """By the kernels for rows of any kind, and by those for short rows."""

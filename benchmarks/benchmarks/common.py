@@ -3,9 +3,10 @@
 import numpy as np
 
 from skfdp.data.grid import GridRows
+from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import _noisy_sum as release
-from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.queries.linear import LinearQuery
 
 
 def unit_rows(n, d, seed=0):
@@ -26,7 +27,7 @@ def linear_query(X, n_classes, n_jobs=1, at_random=True):
             X, lambda block: block.astype(np.float64), bias=0.1, target=beside
         ),
         target=target,
-        loss=LOSSES["log_loss"],
+        loss=loss_named("log_loss"),
         n_outputs=1 if n_classes == 2 else n_classes,
         clip_norm=0.5,
         capacity=X.shape[0],

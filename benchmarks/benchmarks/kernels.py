@@ -8,9 +8,10 @@ from skfdp import TableSchema
 from skfdp.data._basis import Smoothing
 from skfdp.data.grid import GridRows
 from skfdp.data.sources import LargeTable
+from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.noise import Streams, add_integer_gaussian
 from skfdp.mechanisms.release import PoissonBatches
-from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import DenseProducts, ShortProducts
 from skfdp.schema import Category, Number
 
@@ -87,7 +88,7 @@ class Codes:
         if rows == "columns":
             table = LargeTable.of(source)
             given = GridRows.build(table, lambda block: block / 2, bias=0.1)
-        target, loss = rng.integers(0, max(2, n_outputs), N), LOSSES["log_loss"]
+        target, loss = rng.integers(0, max(2, n_outputs), N), loss_named("log_loss")
         query = LinearQuery(given, target, loss, n_outputs, 1.0, 16 * N)
         self.theta = rng.normal(size=query.shape)
         self.release = release_of(query)

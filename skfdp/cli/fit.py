@@ -32,6 +32,7 @@ from threadpoolctl import threadpool_limits
 from skfdp import kernels
 from skfdp.cli.output import CommandError, check_writable, refusing, say, stage
 from skfdp.cli.results import once, open_ledger, print_table, reading, scores, write
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
 from skfdp.linear_model import (
     DPSGDFClassifier,
     FeatureDPLogisticRegression,
@@ -41,7 +42,6 @@ from skfdp.neural_network import FeatureDPMLPClassifier
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import STORED_TYPES, Assumption
 from skfdp.privacy.report_text import names_text
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 from skfdp.schema import Category, Label, Number, OpenTable, TableSchema
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
@@ -394,11 +394,11 @@ def compile_loops(arguments: argparse.Namespace) -> None:
         for table in (X, X[:, :5], csr_array(X)):
             for solver in (NoisyGradientDescent(max_iter=2), _BATCHES):
                 given = {"solver": solver, "bounds": (0, 1)}
-                for loss in LOSSES:
+                for loss in CLASSIFICATION:
                     model = DPSGDFClassifier(loss=loss, **given)
                     for y in (labels, labels % 2):
                         model.fit(table, y), model.fit(table, y, groups=groups)
-                for loss in REGRESSION_LOSSES:
+                for loss in REGRESSION:
                     model = FeatureDPRegressor(loss=loss, target_bounds=(1, 2), **given)
                     model.fit(table, values)
         solver = FeatureDPSGD(max_iter=2)

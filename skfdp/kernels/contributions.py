@@ -31,8 +31,7 @@ from skfdp.kernels.compiling import (
     shared,
     twin_of,
 )
-from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
-from skfdp.kernels.losses.loss import loss_named
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 
 # Compiled residuals: derivatives of a loss with respect to the margins.
 #

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +22,7 @@ from skfdp.data.grid import Integers, sum_unit
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
-from skfdp.kernels.losses import CLASSIFICATION, REGRESSION
-from skfdp.kernels.losses.loss import Loss, loss_named
+from skfdp.kernels.losses import Loss, narrow
 from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
@@ -33,46 +32,6 @@ from skfdp.queries.weighted import DensePersons, SparsePersons, person_blocks
 if TYPE_CHECKING:
     from skfdp.kernels.contributions import Clip, Task
     from skfdp.queries.products import Products
-
-__all__ = ["LOSSES", "Loss", "REGRESSION_LOSSES", "huber"]
-
-# The losses by name.
-
-
-class _Losses(Mapping[str, Loss]):
-    """Mapping from names to losses. A loss is imported when it is used.
-
-    The files of losses import numba, which `import skfdp` must not load.
-    """
-
-    def __init__(self, names: tuple[str, ...]):
-        self._names = names
-
-    def __getitem__(self, name: str) -> Loss:
-        if name not in self._names:
-            raise KeyError(name)
-        return loss_named(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-#: Every loss of the linear classifiers, by the name that users pass.
-LOSSES = _Losses(CLASSIFICATION)
-
-#: Every loss of the linear regressors, by the name that users pass. "squared_error" is
-#: half of the squared error, as in scikit-learn. "poisson", "gamma" and "tweedie" are
-#: half of a deviance with a log link, up to constants.
-REGRESSION_LOSSES = _Losses(REGRESSION)
-
-
-def huber(threshold: float) -> Loss:
-    """Return the Huber loss: squared up to the threshold, linear beyond it."""
-    return loss_named("huber", threshold)
-
 
 # A thread costs more time than it saves, if it reads fewer entries, times the outputs.
 _ENTRIES_PER_THREAD = 2**22
@@ -398,7 +357,6 @@ class LinearQuery:
     def _task(self) -> Task:
         """Parameters of the kernels that compute residuals from margins."""
         from skfdp.kernels.contributions import PerRow, Task, place
-        from skfdp.kernels.losses.loss import narrow
 
         weight = np.empty(0)
         if self.class_weight is not None and (self.class_weight != 1).any():

@@ -23,7 +23,7 @@ from joblib import Parallel, delayed
 from skfdp import kernels
 from skfdp.addresses import wing
 from skfdp.data.grid import GRID, GridRows, sum_unit
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 

@@ -22,7 +22,7 @@ from skfdp.data.grid import (
 )
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT, Units
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss
 from skfdp.privacy.events import Relation
 from skfdp.queries import no_rows
 from skfdp.queries.linear import LinearQuery

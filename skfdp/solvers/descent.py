@@ -18,7 +18,7 @@ from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import RECODED, class_shares, log_odds
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss
 from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event

@@ -18,7 +18,7 @@ from scipy.special import softmax
 from skfdp.data.grid import GRID, GridRows, blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import log_odds
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import descent, parameters

@@ -263,14 +263,3 @@ class Method(Protocol):
         on_step: OnStep,
     ) -> Any:
         """Release the planned sums through the mechanism, and return the model."""
-
-
-@dataclasses.dataclass(frozen=True)
-class WithoutPrivacy:
-    """The method of fits without privacy; ``fit(records)`` returns the model."""
-
-    fit: Callable[[Records], Any]
-
-    def run(self, records: Records, *_: Any) -> Any:
-        """Fit without a release."""
-        return self.fit(records)

@@ -18,11 +18,12 @@ from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import Coordinates, InputScaler, cut_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.descent import descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.checks import shown
-from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
 from skfdp.queries.statistics import ClassSum
 from skfdp.solvers import NoisyGradientDescent, parameters
@@ -281,7 +282,7 @@ class NetworkDescent:
     def linear(self) -> Descent:
         """The method of the linear model to start from."""
         return Descent(
-            loss=LOSSES["log_loss"],
+            loss=loss_named("log_loss"),
             loop=NoisyGradientDescent(),
             centring=Centring("auto", fit_intercept=True),
             public_model="auto",
@@ -641,7 +642,7 @@ class NetworkDescent:
         return MLPQuery(
             rows=rows,
             target=records.target,
-            loss=LOSSES["log_loss"],
+            loss=loss_named("log_loss"),
             widths=(widths[0] + 1, *widths[1:]),
             clip_norm=clip_norm,
             capacity=public.capacity,

@@ -25,11 +25,11 @@ from skfdp.data._basis import Block
 from skfdp.data.input_scaler import Coordinates, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss, loss_named
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries.linear import LOSSES, LinearQuery, huber
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import TemperatureSum
 from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget
@@ -225,7 +225,8 @@ def slope_event(
     n, most = public.n_effective, _MOST_AFTER if follows else _MOST_SHARE
     share = float(np.clip(30 / (budget.mu * n), 0.02, most))
     if public.target_map is not None:
-        loss, share = huber(HUBER_THRESHOLD), parameters.mean_fraction(mu, n, 4)
+        share = parameters.mean_fraction(mu, n, 4)
+        loss = loss_named("huber", HUBER_THRESHOLD)
     bound = TemperatureSum.bound(loss, public.n_classes, len(POINTS))
     sensitivity = budget.relation.sensitivity(bound)
     return budget.event(
@@ -391,7 +392,7 @@ def scaled(
     recipe = functools.partial(TemperatureSum, n_classes=public.n_classes, **settings)
     slopes = mechanism.release(TEMPERATURE, query.derived(recipe))
     # Released slopes divide the residuals of a row by its largest one.
-    loss = LOSSES["log_loss"]
+    loss = loss_named("log_loss")
     largest = np.linalg.norm(loss.largest_residual(margins), axis=1)
     each *= loss.max_residual(public.n_classes) / largest
     curvature = max(float(np.average(each, weights=shares)), 1e-9)
@@ -509,7 +510,7 @@ def _slope(clip_norm: float) -> float:
 
 def _huber_slopes(query: LinearQuery, **settings: Any) -> TemperatureSum:
     """Return the query for the slopes of Huber's loss; see `LinearQuery.derived`."""
-    query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))
+    query = dataclasses.replace(query, loss=loss_named("huber", HUBER_THRESHOLD))
     return TemperatureSum(query, 0, points=POINTS, **settings)
 
 

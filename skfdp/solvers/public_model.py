@@ -32,10 +32,9 @@ from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss, loss_named
 from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES
 
 #: Names of public models that are fitted here.
 NAMED = "linear", "boosting"
@@ -456,10 +455,10 @@ def _chosen(
     from sklearn.pipeline import make_pipeline
 
     target, units, shares = public.target, public.target_map, public.shares
-    kind, loss = PublicModel, LOSSES["log_loss"]
+    kind, loss = PublicModel, loss_named("log_loss")
     if units is not None:
         kind = PublicRegression
-        loss = REGRESSION_LOSSES["poisson" if units.log else "squared_error"]
+        loss = loss_named("poisson" if units.log else "squared_error")
         target = np.clip(target, units.low, units.high)
     y, splitter = kind(estimator=None, linear=None, share=0.0, **own)._to_fold(target)
     folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)

@@ -14,10 +14,9 @@ from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap, exact_map
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss, loss_named
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries.linear import huber
 from skfdp.queries.statistics import RowSum
 from skfdp.solvers import postprocessing
 from skfdp.solvers.centring import released_mean
@@ -134,9 +133,8 @@ _N_RATES = 2
 # Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
 # Huber's loss is nearly an absolute error if its threshold is below the width of the
-# declared bounds divided by `_TINY_WIDTH`, or below the spread divided by
-# `_TINY_SPREAD`.
-_TINY_WIDTH, _TINY_SPREAD = 1000, 100
+# declared bounds divided by this number.
+_TINY_WIDTH = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,16 +349,10 @@ class TargetScales:
         self, records: Records, target_map: TargetMap, loss: Loss
     ) -> tuple[Records, Loss]:
         """Return the table with the rescaled target, and the rescaled loss."""
-        threshold = self.huber_threshold
-        if loss.name == "huber" and threshold == "auto":
-            loss = huber(HUBER_THRESHOLD)
-        elif loss.name == "huber":
-            # Without bounds the target is public or the fit is not private, so that the
-            # spread is exact.
-            tiny = threshold < target_map.scale / _TINY_SPREAD
-            if math.isinf(target_map.high) and tiny:
-                _warn_of_absolute_loss(threshold, "a hundredth of the target's spread")
-            loss = huber(threshold / target_map.scale)
+        if loss.name == "huber":
+            own = self.huber_threshold
+            own = HUBER_THRESHOLD if own == "auto" else own / target_map.scale
+            loss = loss_named("huber", own)
         exposure, change = records.exposure, target_map
         if exposure is not None:
             known = {"exposure": exposure / target_map.exposure}
@@ -375,19 +367,14 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
         return
     low, high = map(float, bounds)
     if threshold < (high - low) / _TINY_WIDTH:
-        _warn_of_absolute_loss(
-            threshold, f"a thousandth of the width of target_bounds=({low:g}, {high:g})"
+        warn_caller(
+            f"threshold={float(threshold):g} is below a thousandth of the width of "
+            f"target_bounds=({low:g}, {high:g}): Huber's loss is then an absolute "
+            "error in nearly all rows, which learns little with noise; use 'auto' "
+            "(1.35 times the target's spread), or the size of usual errors in the "
+            "target's units.",
+            UtilityWarning,
         )
-
-
-def _warn_of_absolute_loss(threshold: float, size: str) -> None:
-    warn_caller(
-        f"threshold={float(threshold):g} is below {size}: Huber's loss is then an "
-        "absolute error in nearly all rows, which learns little with noise; use "
-        "'auto' (1.35 times the target's spread), or the size of usual errors in the "
-        "target's units.",
-        UtilityWarning,
-    )
 
 
 def _per(exposure: float, found: TargetMap) -> TargetMap:

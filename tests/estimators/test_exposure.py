@@ -19,7 +19,7 @@ from skfdp import (
 from skfdp.data.grid import GridRows
 from skfdp.data.units import Units
 from skfdp.data.validation import UtilityWarning
-from skfdp.kernels.losses.loss import loss_named
+from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms import checkpoint
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.queries.linear import LinearQuery

@@ -11,11 +11,12 @@ from skfdp import FeatureDPLogisticRegression
 from skfdp.data.grid import GRID, SAFE_STD, GridRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
+from skfdp.kernels.losses import loss_named
 from skfdp.privacy import calibrate
-from skfdp.queries.linear import LOSSES, LinearQuery, label_bound
+from skfdp.queries.linear import LinearQuery, label_bound
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
-LOG_LOSS = LOSSES["log_loss"]
+LOG_LOSS = loss_named("log_loss")
 
 
 def public_part(n_records, n_columns, n_classes):

@@ -301,14 +301,6 @@ def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
         estimator(5.0, loss=Huber(threshold=2000), **given).fit(X, y)
 
 
-@pytest.mark.parametrize("given", [{"public_target": True}, {"epsilon": np.inf}])
-def test_newcomer_a2_without_target_bounds_the_exact_spread_counts(given):
-    X, y = costs(500, 0)
-    model = FeatureDPRegressor(bounds=(0, 1), loss=Huber(threshold=1.35), **given)
-    with pytest.warns(UtilityWarning, match="below a hundredth of the target's spread"):
-        model.fit(X, y)
-
-
 # -- A3: the extra of the documentation -----------------------------------------------
 @pytest.mark.skipif(not (ROOT / ".ci/run").is_file(), reason="no checkout")
 def test_newcomer_a3_the_documentation_is_built_from_its_extra_alone():

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger
 from skfdp.data.grid import GRID, GridRows, LazyRows
 from skfdp.data.input_scaler import InputScaler
+from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation, gdp_epsilon
-from skfdp.queries.linear import LOSSES
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import whitening as one_shot
 from skfdp.solvers.label_statistic import (
@@ -211,7 +211,7 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes, weighted):
     rows = phi * weight[:, None]
     labels = (y - 0.5)[None] if n_classes == 2 else np.eye(n_classes)[y].T
     statistic = denoised(labels @ rows)
-    objective = Objective(rows, weight, LOSSES["log_loss"], 400)
+    objective = Objective(rows, weight, loss_named("log_loss"), 400)
     penalty = np.eye(4) / (C * 400)
     theta, _ = objective.minimise(statistic / 400, penalty, None, 1000)
     theirs = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
@@ -220,7 +220,7 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes, weighted):
 
 
 def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
-    given = np.full((100, 1), 0.5), np.ones(100), LOSSES["log_loss"]
+    given = np.full((100, 1), 0.5), np.ones(100), loss_named("log_loss")
     for noise in (0.003, 0.03):
         barrier = Barrier.of(0.5, 0.5 * noise, 1.0, 1)
         asked = np.array([[-0.25]]), np.zeros((1, 1)), None, 100
@@ -234,7 +234,7 @@ def test_the_prior_shrinks_noise_and_leaves_signal():
     true = np.r_[rng.normal(size=8) * 2, 0.5][None]
     rows = np.random.default_rng(0).normal(size=(4000, 9)) / 3
     rows[:, -1] = 0.3
-    objective = Objective(rows, np.ones(4000), LOSSES["log_loss"], 4000)
+    objective = Objective(rows, np.ones(4000), loss_named("log_loss"), 4000)
     loud, quiet = (Prior(np.full(9, 0.5), np.arange(9) < 8, s) for s in (1.0, 1e-5))
     theta, *_ = quiet.minimise(objective, objective.gradient(true), 1000)
     np.testing.assert_allclose(theta, true, rtol=0.05, atol=0.05)

@@ -8,7 +8,7 @@ from sklearn.linear_model import GammaRegressor, TweedieRegressor
 from sklearn.metrics import d2_tweedie_score
 
 from skfdp import FeatureDPRegressor
-from skfdp.kernels.losses.loss import loss_named
+from skfdp.kernels.losses import loss_named
 from skfdp.solvers import Tweedie
 
 N = 6000

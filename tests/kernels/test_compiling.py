@@ -98,11 +98,11 @@ def copied_to(folder):
 
 SUM = """
 import numpy as np
-from skfdp.queries.linear import LOSSES
+from skfdp.kernels.losses import loss_named
 from skfdp.queries.linear import LinearQuery
 from skfdp.data.grid import GridRows
 rows = GridRows(np.full((8, 20), 3000, dtype=np.int16), np.full(8, 20 * 3000.0**2))
-query = LinearQuery(rows, np.arange(8) % 2, LOSSES["hinge"], 1, 0.01, 8)
+query = LinearQuery(rows, np.arange(8) % 2, loss_named("hinge"), 1, 0.01, 8)
 print(query.exact_sum(np.full((1, 20), 0.1), None, 2.0**-26).max())
 """
 

@@ -17,7 +17,8 @@ from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels import contributions, network, sampling, tiles
 from skfdp.kernels.contributions import Clip, PerRow, limits_of
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
+from skfdp.queries.linear import LinearQuery
 
 N, D = 203, 21
 LARGEST = 2.0**64 - 1
@@ -59,14 +60,14 @@ def wild(seed, *shape):
 
 
 @settings(deadline=None)
-@given(SEEDS, st.sampled_from([*LOSSES, *REGRESSION_LOSSES]), ANY)
+@given(SEEDS, st.sampled_from([*CLASSIFICATION, *REGRESSION]), ANY)
 def test_residuals(seed, name, margin):
-    loss = {**LOSSES, **REGRESSION_LOSSES}[name]
-    for n_outputs in (1, 2, 3, 10) if name in LOSSES else (1,):
+    loss = loss_named(name)
+    for n_outputs in (1, 2, 3, 10) if name in CLASSIFICATION else (1,):
         margins = wild(seed, n_outputs, 67)
         margins[0, 0], rng = margin, np.random.default_rng(seed)
         target = rng.integers(0, max(2, n_outputs), 67).astype(np.int16)
-        target = target if name in LOSSES else wild(seed + 1, 67)
+        target = target if name in CLASSIFICATION else wild(seed + 1, 67)
         for parameter in {loss.parameter, loss.averaged} - {None}:
             same(loss.leaf, margins, target, parameter)
 
@@ -158,17 +159,17 @@ UNITS = {
 
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("kind", ["short", "narrow", "joined", "CSR", "codes"])
-@pytest.mark.parametrize("name", [*LOSSES, *REGRESSION_LOSSES])
+@pytest.mark.parametrize("name", [*CLASSIFICATION, *REGRESSION])
 def test_sums(name, kind, units, monkeypatch):
     """Sums of every loss, over rows of every kind, with weights and with persons."""
     if kind == "codes" and units == "persons":
         pytest.skip("rows of persons are not coded")
-    loss, rows = {**LOSSES, **REGRESSION_LOSSES}[name], rows_of(kind)
-    for n_outputs in (1, 3, 7) if name in LOSSES else (1,):
+    loss, rows = loss_named(name), rows_of(kind)
+    for n_outputs in (1, 3, 7) if name in CLASSIFICATION else (1,):
         rng = np.random.default_rng(n_outputs)
         y = rng.integers(0, max(2, n_outputs), N)
         more = [{}]
-        if name in LOSSES:
+        if name in CLASSIFICATION:
             offset = rng.normal(size=(N, n_outputs))
             weight = rng.random(max(2, n_outputs))
             more.append({"class_weight": weight, "offset": offset})

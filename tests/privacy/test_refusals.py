@@ -86,7 +86,7 @@ BAD_CALIBRATION = {
     "sensitivity": ["1", True, math.nan, 2.5],
     "noise_decay": ["1", True],
     "other_events": ["ab", [1], 3],
-    "neighboring_relation": [3, "swap"],
+    "neighboring_relation": [3, "swap", ["replace_one"]],
 }
 WHY = (
     r"must|cannot|unknown|holds|makes|need|noth|has \d entries|exceeds|too far"

@@ -708,6 +708,8 @@ def test_not_checked_cannot_become_enforced(seeded):
         assumption["enforced"] = True
     found = PrivacyReport.from_dict(values)
     assert found == report
+    held = {one.key: one.enforced for one in report.assumptions}
+    assert held["noise_secret"] != seeded
     assert "Bounds were not read. [NOT checked]" in found.statement(full=True)
     assert read(report, seeded=False) == report
     assert read(bare, assumptions=[]) == bare

@@ -14,7 +14,8 @@ from skfdp.audit import audit_replay
 from skfdp.data._basis import Smoothing
 from skfdp.data.codes import CODE_UNIT, ONE, CodedGridRows
 from skfdp.data.units import Units
-from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.kernels.losses import loss_named
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import CodedProducts, products
 from skfdp.queries.statistics import GridRowSum
 from skfdp.schema import Category, Date, Label, Number
@@ -177,7 +178,7 @@ def query_of(rows, n_outputs=1, **settings):
     n_classes = max(2, n_outputs)
     target = np.random.default_rng(3).integers(0, n_classes, rows.n_rows)
     given = {"clip_norm": 0.4, "capacity": 2**20} | settings
-    return LinearQuery(rows, target, LOSSES["log_loss"], n_outputs, **given)
+    return LinearQuery(rows, target, loss_named("log_loss"), n_outputs, **given)
 
 
 @pytest.mark.usefixtures("threads_for_few_rows")

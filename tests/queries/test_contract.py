@@ -18,10 +18,10 @@ from scipy.sparse import csr_array
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler, Rotation, moved_rows
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss, loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query, no_rows
-from skfdp.queries.linear import LOSSES, LinearQuery, gradient_sensitivity, huber
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.statistics import (
     Binades,
@@ -98,7 +98,10 @@ def quantised(table, bounded=False, held=np.asarray):
     return GridRows.build(held(table.X), scaler.mapped)
 
 
-def slopes(table, n_outputs=N_GROUPS, loss=LOSSES["log_loss"]):
+LOG_LOSS, HUBER = loss_named("log_loss"), loss_named("huber", 1.35)
+
+
+def slopes(table, n_outputs=N_GROUPS, loss=LOG_LOSS):
     """Return the slopes of a loss along a step, long enough to be cut.
 
     Column 0 decides the class, and the step is along column 1.
@@ -111,7 +114,7 @@ def slopes(table, n_outputs=N_GROUPS, loss=LOSSES["log_loss"]):
     return TemperatureSum(query, max(2, n_outputs), start, step, (0.2, 1.0), 0.5)
 
 
-def no_slopes(n_classes, loss=LOSSES["log_loss"]):
+def no_slopes(n_classes, loss=LOG_LOSS):
     """Return the query of `slopes` over no records."""
     query, none = LinearQuery(no_rows(), np.empty(0, int), loss, 1, 1.0, 0), np.empty(0)
     return TemperatureSum(query, n_classes, none, none, (0.2, 1.0), 1.0)
@@ -263,7 +266,7 @@ QUERIES = {
     "temperature": Case(no_slopes(N_GROUPS), 4.0, slopes),
     "temperature of two classes": Case(no_slopes(2), 2 * ROOT2, lambda t: slopes(t, 1)),
     "temperature of a regression": Case(
-        no_slopes(2, huber(1.35)), 2 * ROOT2 * 1.35, lambda t: slopes(t, 1, huber(1.35))
+        no_slopes(2, HUBER), 2 * ROOT2 * 1.35, lambda t: slopes(t, 1, HUBER)
     ),
     "score table": Case(
         ScoreTable.planned(7, 0, N_GROUPS), ROOT2, lambda t: score_table(t, 7, 0)
@@ -512,7 +515,7 @@ class Lie(Loss):
         return super().largest_residual(margins) / 2
 
 
-LOG_LOSS = LOSSES["log_loss"]
+LOG_LOSS = loss_named("log_loss")
 LIE = Lie(**{f.name: getattr(LOG_LOSS, f.name) for f in dataclasses.fields(Loss)})
 LYING = Case(no_slopes(2, LIE), ROOT2, lambda t: slopes(t, 1, LIE))
 

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.data.sources import LargeTable
 from skfdp.data.units import FULL_WEIGHT, Units
-from skfdp.kernels.losses.loss import narrow
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery
+from skfdp.kernels.losses import loss_named, narrow
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import (
     Binades,
     BinCounts,
@@ -65,7 +65,7 @@ def rows_of(held, centre, target=None):
 
 def gradient(rows, target, loss="log_loss", n_outputs=1, **more):
     """Return a clipped gradient."""
-    loss = {**LOSSES, **REGRESSION_LOSSES}[loss]
+    loss = loss_named(loss)
     facts = {"clip_norm": 0.3, "capacity": N, **more}
     return LinearQuery(rows, target, loss, n_outputs, **facts)
 

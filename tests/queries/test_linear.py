@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skfdp.data.grid import GRID, GridRows
+from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 from skfdp.queries import products
-from skfdp.queries.linear import LOSSES, REGRESSION_LOSSES, LinearQuery, huber
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import DenseProducts, ShortProducts
 
-CASES = [(loss, n_classes) for loss in LOSSES for n_classes in (2, 3, 7)]
+CASES = [(loss, n_classes) for loss in CLASSIFICATION for n_classes in (2, 3, 7)]
 KINDS = ["plain", "padded", "padded, public target", "same rows"]
 
 
@@ -31,7 +32,7 @@ def make_query(loss="log_loss", n_classes=3, n=203, d=9, seed=0, kind="plain", *
     parameters = {
         "rows": rows,
         "target": rng.integers(0, n_classes, n),
-        "loss": LOSSES[loss],
+        "loss": loss_named(loss),
         "n_outputs": 1 if n_classes == 2 else n_classes,
         "clip_norm": 0.5,
         "capacity": n,
@@ -283,7 +284,7 @@ def test_entries_of_a_contribution_stay_short(scale):
 def test_the_clamp_is_that_of_the_query(orthant):
     """A loss that fixes no sign shows whether there is one."""
     rows = GridRows.build(np.ones((4, 1)), lambda block: block)
-    target, loss = np.array([1, 0, 1, 0]), REGRESSION_LOSSES["squared_error"]
+    target, loss = np.array([1, 0, 1, 0]), loss_named("squared_error")
     offset = np.array([[2.0], [-1.0], [0.5], [3.0]])
     given = {"n_outputs": 1, "clip_norm": 100.0, "capacity": 4, "offset": offset}
     query = LinearQuery(rows, target, loss, orthant=orthant, **given)
@@ -334,26 +335,26 @@ def test_units_leave_room_for_the_declared_records_and_for_noise(kind, capacity)
         assert noise / unit <= 2.0**34
 
 
-@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("loss", CLASSIFICATION)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_residuals_are_derivatives_of_the_values(loss, n_classes):
     rng = np.random.default_rng(3)
     n_outputs = 1 if n_classes == 2 else n_classes
     margins, step = rng.normal(size=(200, n_outputs)) * 2, 1e-6
     target = rng.integers(0, n_classes, 200)
-    residual = LOSSES[loss].residual(margins, target)
+    residual = loss_named(loss).residual(margins, target)
     for k in range(n_outputs):
         nudge = step * np.eye(n_outputs)[k]
         slope = (
-            LOSSES[loss].value(margins + nudge, target)
-            - LOSSES[loss].value(margins - nudge, target)
+            loss_named(loss).value(margins + nudge, target)
+            - loss_named(loss).value(margins - nudge, target)
         ) / (2 * step)
         np.testing.assert_allclose(residual[:, k], slope, atol=1e-5)
-    reach = LOSSES[loss].max_residual(n_classes)
+    reach = loss_named(loss).max_residual(n_classes)
     norms = np.linalg.norm(residual, axis=1)
     assert (norms <= reach + 1e-12).all()
     if loss == "log_loss":  # no label of a row has a longer residual
-        longest = np.linalg.norm(LOSSES[loss].largest_residual(margins), axis=1)
+        longest = np.linalg.norm(loss_named(loss).largest_residual(margins), axis=1)
         assert (norms <= longest + 1e-12).all() and (longest <= reach + 1e-12).all()
 
 
@@ -364,16 +365,16 @@ def make_regression(loss, n=203, d=6, seed=0, **more):
     rng = np.random.default_rng(seed)
     return dataclasses.replace(
         make_query(n_classes=2, n=n, d=d, seed=seed, **more),
-        loss=REGRESSION_LOSSES[loss],
+        loss=loss_named(loss),
         target=rng.uniform(*VALUES.get(loss, (-3, 3)), n),
         class_weight=None,
     )
 
 
-@pytest.mark.parametrize("loss", list(REGRESSION_LOSSES))
+@pytest.mark.parametrize("loss", REGRESSION)
 def test_regression_residuals_are_derivatives_of_the_values(loss):
     rng = np.random.default_rng(3)
-    kind = REGRESSION_LOSSES[loss]
+    kind = loss_named(loss)
     margins, step = np.r_[rng.normal(size=(199, 1)) * 2, [[31.0], [-31.0]]], 1e-6
     target = rng.uniform(*VALUES.get(loss, (-3, 3)), 201)
     residual = kind.residual(margins, target)
@@ -386,20 +387,20 @@ def test_regression_residuals_are_derivatives_of_the_values(loss):
 
 def test_a_wide_huber_loss_is_the_squared_error_and_margins_of_counts_are_capped():
     margins, target = np.array([[-4.0], [0.5], [9.0]]), np.array([1.0, 2.0, 3.0])
-    wide, squared = huber(math.inf), REGRESSION_LOSSES["squared_error"]
+    wide, squared = loss_named("huber", math.inf), loss_named("squared_error")
     np.testing.assert_array_equal(
         wide.residual(margins, target), squared.residual(margins, target)
     )
     np.testing.assert_array_equal(
         wide.value(margins, target), squared.value(margins, target)
     )
-    poisson = REGRESSION_LOSSES["poisson"]
+    poisson = loss_named("poisson")
     assert np.isfinite(poisson.residual(np.full((3, 1), 1e4), target)).all()
 
 
 @settings(deadline=None, max_examples=40)
 @given(
-    loss=st.sampled_from(list(REGRESSION_LOSSES)),
+    loss=st.sampled_from(REGRESSION),
     clip_norm=st.floats(0.01, 4),
     scale=st.floats(0, 200),
     noise=st.floats(0, 1e4),
@@ -417,29 +418,29 @@ def test_contributions_of_regressions_are_bounded_in_grid_units(
     np.testing.assert_array_equal(query.exact_sum(theta, None, unit), alone.sum(axis=0))
 
 
-@pytest.mark.parametrize("name", [*LOSSES, *REGRESSION_LOSSES])
+@pytest.mark.parametrize("name", [*CLASSIFICATION, *REGRESSION])
 def test_only_classification_losses_have_residuals_of_a_fixed_sign(name):
-    loss = {**LOSSES, **REGRESSION_LOSSES}[name]
+    loss = loss_named(name)
     assert loss.name == name
     rng = np.random.default_rng(0)
     margins = 3 * rng.normal(size=(500, 1))
-    kind = LOSSES.get(loss.name)
+    of_classes = loss.name in CLASSIFICATION
     signs = [
         np.sign(loss.residual(margins, np.full(500, value))).ravel()
-        for value in ((0, 1) if kind else (0.0, 1.0))
+        for value in ((0, 1) if of_classes else (0.0, 1.0))
     ]
     fixed = (signs[0] >= 0).all() and (signs[1] <= 0).all()
     # a count of 0 pulls down always, but a count of 1 does not always pull up
-    assert loss.sign_fixed == fixed == (kind is not None)
+    assert loss.sign_fixed == fixed == of_classes
 
 
 def test_a_residual_that_needs_a_target_is_not_averaged():
     with pytest.raises(ValueError, match="hinge needs a target"):
-        LOSSES["hinge"].target_free_residual(np.zeros((2, 1)))
+        loss_named("hinge").target_free_residual(np.zeros((2, 1)))
 
 
 def test_target_free_residual_is_the_mean_over_labels():
     margins = np.random.default_rng(0).normal(size=(20, 4))
-    loss = LOSSES["log_loss"]
+    loss = loss_named("log_loss")
     mean = np.mean([loss.residual(margins, np.full(20, k)) for k in range(4)], axis=0)
     np.testing.assert_allclose(loss.target_free_residual(margins), mean, atol=1e-12)

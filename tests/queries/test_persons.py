@@ -17,16 +17,11 @@ from skfdp.data.records import PublicRecords
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels import persons as kernels
 from skfdp.kernels.contributions import PerRow
+from skfdp.kernels.losses import loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import products
 from skfdp.queries import weighted as persons_module
-from skfdp.queries.linear import (
-    LOSSES,
-    REGRESSION_LOSSES,
-    LinearQuery,
-    _rounding_of_persons,
-    label_bound,
-)
+from skfdp.queries.linear import LinearQuery, _rounding_of_persons, label_bound
 from skfdp.queries.products import DenseProducts
 
 FORMATS = ("dense", "sparse")
@@ -59,7 +54,7 @@ def make_query(sizes=(1, 2, 3, 7, 30), n_outputs=1, kind="dense", seed=0, **more
     parameters = {
         "rows": on_grid(X, kind, more.pop("centre", None)),
         "target": rng.integers(0, max(2, n_outputs), n),
-        "loss": LOSSES["log_loss"],
+        "loss": loss_named("log_loss"),
         "n_outputs": n_outputs,
         "clip_norm": 0.5,
         "capacity": n,
@@ -209,7 +204,7 @@ def test_a_batch_of_nobody_sums_to_zero():
 def test_contributions_are_bounded_in_grid_units(
     n_outputs, kind, clip_norm, scale, noise, seed
 ):
-    loss = LOSSES["squared_hinge" if seed % 2 else "log_loss"]
+    loss = loss_named("squared_hinge" if seed % 2 else "log_loss")
     more = {"clip_norm": clip_norm, "loss": loss, "seed": seed}
     query = make_query((1, 2, 9, 60), n_outputs, kind, **more)
     unit = query.unit(noise)
@@ -225,7 +220,7 @@ def cancelling(n_rows, n_outputs, kind, spread, clip_norm, seed=0):
     X = np.vstack([x, x])
     target = np.concatenate([np.full(n_rows // 2, s * spread) for s in (1, -1)])
     target += rng.normal(size=n_rows)
-    more = {"loss": REGRESSION_LOSSES["squared_error"]}
+    more = {"loss": loss_named("squared_error")}
     if n_outputs > 1:  # labels: the residuals of the two halves are opposite
         target, more = np.repeat([0, 1], n_rows // 2), {}
         X[n_rows // 2 :] += rng.normal(size=x.shape) / spread
@@ -236,7 +231,7 @@ def cancelling(n_rows, n_outputs, kind, spread, clip_norm, seed=0):
         clip_norm=clip_norm,
         capacity=n_rows,
         units=Units(np.full(n_rows, FULL_WEIGHT), np.zeros(n_rows, dtype=np.int64)),
-        **({"loss": LOSSES["log_loss"]} | more),
+        **({"loss": loss_named("log_loss")} | more),
     )
 
 
@@ -273,7 +268,7 @@ def test_a_thousand_rows_of_a_person_reach_the_clip_norm_and_no_more(kind, n_out
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
 def test_a_person_without_a_finite_gradient_contributes_nothing(bad):
-    query = make_query((2, 5, 3), loss=REGRESSION_LOSSES["squared_error"])
+    query = make_query((2, 5, 3), loss=loss_named("squared_error"))
     target = np.random.default_rng(0).normal(size=query.n_rows)
     theta, unit = make_theta(query), query.unit(1.0)
     other = dataclasses.replace(query, target=target)
@@ -292,7 +287,7 @@ def test_a_person_without_a_finite_gradient_contributes_nothing(bad):
 
 @pytest.mark.parametrize("size", [1e-290, 1e-250, 1e-30, 1e30, 1e250])
 def test_gradients_of_any_size_are_in_proportion(size):
-    query = make_query((3,), loss=REGRESSION_LOSSES["squared_error"])
+    query = make_query((3,), loss=loss_named("squared_error"))
     clip_norm = 0.1 * size if size < 1 else 0.1
     query = dataclasses.replace(
         query, target=size * query.target + size, clip_norm=clip_norm
@@ -316,7 +311,7 @@ def test_a_row_without_weight_counts_for_nothing(bad):
     weights = units.weights.copy()
     weights[first] = 0
     units = Units(weights, units.persons)
-    query = make_query(units=units, loss=REGRESSION_LOSSES["squared_error"])
+    query = make_query(units=units, loss=loss_named("squared_error"))
     theta, unit = make_theta(query), query.unit(1.0)
     totals = []
     for value in (0.0, 1.0, bad):
@@ -469,7 +464,7 @@ def test_weights_keep_the_orthant(loss, n_outputs):
         pair = []
         for _ in range(2):
             X = np.eye(4)[rng.integers(4, size=n)] * rng.uniform(0, 2, (n, 1))
-            given = on_grid(X, "dense"), target, LOSSES[loss], n_outputs, 0.3, n
+            given = on_grid(X, "dense"), target, loss_named(loss), n_outputs, 0.3, n
             pair.append(LinearQuery(*given, orthant=True, units=units))
         theta = rng.normal(size=pair[0].shape) * 10.0 ** rng.uniform(-1, 1)
         unit = pair[0].unit(0.0)

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 
 from skfdp.data.grid import GridRows, SparseGridRows
+from skfdp.kernels.losses import CLASSIFICATION, loss_named
 from skfdp.kernels.losses.log_loss import exponential
-from skfdp.queries.linear import LOSSES
 from skfdp.queries.products import (
     LARGEST_SHORT_PRODUCT,
     DenseProducts,
@@ -179,14 +179,14 @@ def test_exponentials_are_accurate():
     np.testing.assert_array_equal(found[::97], alone)
 
 
-@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("loss", CLASSIFICATION)
 @pytest.mark.parametrize("n_outputs", [1, 2, 3, 10])
 def test_residuals_do_not_depend_on_the_position(loss, n_outputs):
     rng = np.random.default_rng(0)
     margins = 5 * rng.normal(size=(203, n_outputs))
     target = rng.integers(0, max(2, n_outputs), 203)
-    together = LOSSES[loss].residual(margins, target)
+    together = loss_named(loss).residual(margins, target)
     for start, stop in [(0, 1), (1, 2), (7, 14), (101, 203), (202, 203)]:
         some = slice(start, stop)
-        alone = LOSSES[loss].residual(margins[some].copy(), target[some])
+        alone = loss_named(loss).residual(margins[some].copy(), target[some])
         np.testing.assert_array_equal(alone, together[some])

@@ -12,14 +12,9 @@ import pytest
 from skfdp.data.grid import GridRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
+from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation
-from skfdp.queries.linear import (
-    LOSSES,
-    LinearQuery,
-    gradient_sensitivity,
-    has_public_signs,
-    huber,
-)
+from skfdp.queries.linear import LinearQuery, gradient_sensitivity, has_public_signs
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
 
@@ -74,9 +69,9 @@ def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
     orthant, loss, n_classes, n_pairs
 ):
     """With the clamp of the query or without."""
-    assert LOSSES[loss].sign_fixed
+    assert loss_named(loss).sign_fixed
     given = {"n_pairs": n_pairs, "orthant": orthant}
-    largest = largest_gradient_move(LOSSES[loss], n_classes, **given)
+    largest = largest_gradient_move(loss_named(loss), n_classes, **given)
     bound = gradient_sensitivity(Relation.of("replace_one"), 1.0, orthant=True)
     assert largest <= bound
     assert largest > 0.97 * bound
@@ -85,7 +80,7 @@ def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_clamp_holds_the_bound_against_residuals_of_the_wrong_sign(n_classes):
     """As a rounded softmax may give; the Huber loss has them of either sign."""
-    either = huber(1.0)
+    either = loss_named("huber", 1.0)
     clamped = largest_gradient_move(either, n_classes, n_pairs=500, orthant=True)
     assert clamped <= math.sqrt(2)
     assert largest_gradient_move(either, n_classes, n_pairs=500) > 1.5
@@ -107,12 +102,12 @@ def test_the_orthant_is_claimed_under_all_its_conditions(has_target, sign_fixed,
         columns=tuple("abc"),
         target=np.array([0, 1]) if has_target else None,
     )
-    loss = dataclasses.replace(LOSSES["log_loss"], sign_fixed=sign_fixed)
+    loss = dataclasses.replace(loss_named("log_loss"), sign_fixed=sign_fixed)
     expected = has_target and sign_fixed and span == "bounded"
     assert has_public_signs(public, loss) is expected
 
 
 @pytest.mark.parametrize("loss", SIGN_FIXING)
 def test_signed_rows_leave_the_orthant(loss):
-    moved = largest_gradient_move(LOSSES[loss], 3, n_pairs=2000, signed=True)
+    moved = largest_gradient_move(loss_named(loss), 3, n_pairs=2000, signed=True)
     assert moved > 1.9

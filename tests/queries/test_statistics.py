@@ -9,9 +9,10 @@ import pytest
 
 from skfdp.data.grid import GRID, GridRows
 from skfdp.data.input_scaler import InputScaler
+from skfdp.kernels.losses import loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import statistics
-from skfdp.queries.linear import LOSSES, LinearQuery
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import (
     ClassSum,
     CrossSum,
@@ -184,7 +185,7 @@ def test_what_belongs_nowhere_adds_nothing():
 
 
 # -- slopes along a released step -----------------------------------------------------
-LOSS, POINTS, N, D = LOSSES["log_loss"], (0.2, 1.0), 8, 4
+LOSS, POINTS, N, D = loss_named("log_loss"), (0.2, 1.0), 8, 4
 OUTPUTS = pytest.mark.parametrize("n_outputs", [1, 3])
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from skfdp.kernels.compiling import kernel, part, twin_of
-from skfdp.kernels.losses.loss import Loss
+from skfdp.kernels.losses import Loss
 
 
 @part

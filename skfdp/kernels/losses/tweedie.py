@@ -5,8 +5,8 @@ import functools
 import numpy as np
 
 from skfdp.kernels.compiling import kernel, twin_of
+from skfdp.kernels.losses import Loss
 from skfdp.kernels.losses.log_loss import exponential
-from skfdp.kernels.losses.loss import Loss
 
 # The loss is linear beyond these margins.
 _FURTHEST_LOG = 30.0
