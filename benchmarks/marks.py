@@ -16,6 +16,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import json
 import os
 import platform
 import re
@@ -196,6 +197,16 @@ def known(pattern: str, start: str = "now") -> float:
     return float(re.search(pattern, text, re.MULTILINE)[1])
 
 
+def gains_of_networks() -> list[float]:
+    """Return what networks gain over linear models: a mean for each line of results."""
+    runs: dict = {}
+    for path in RESULTS.glob("network_*.json"):
+        for key, values in json.loads(path.read_text("utf-8"))["cells"].items():
+            gains = np.subtract(values["network"], values["linear"])
+            runs.setdefault((path, key.rpartition(" | ")[0]), []).append(gains)
+    return [float(gain) for one in runs.values() for gain in np.mean(one, axis=0)]
+
+
 # ---------------------------------------------------------------- times
 
 
@@ -322,6 +333,12 @@ MARKS = [
     Mark("half public: % behind a rival", lambda: known(r"^all: ([\d.]+) of", HALF), 6),
     Mark("public target: % above the free", lambda: known(r"3,000: ([\d.]+) %"), 3),
     Mark("gaps as stated, %", lambda: known(r"les: ([\d.]+) %", HALF), 40, least=True),
+    Mark(
+        "network: points behind a line",
+        lambda: -round(min(gains_of_networks()), 1),
+        0.5,
+    ),
+    Mark("    ahead of it", lambda: round(max(gains_of_networks()), 1), 5, least=True),
     Mark("README's tests, minutes", readme_tests, 4.5, timed=True),
     # 15 % above the least that was measured, as times vary.
     Mark("skfdp without compiled code, seconds", lambda: main_job()[0], 5, timed=True),

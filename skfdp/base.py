@@ -378,7 +378,6 @@ _EXAMPLES = {
     "solver": "NoisyGradientDescent()",
     "centering": "GaussianCentering()",
     "loss": "Huber()",
-    "pretraining": "Pretraining()",
     "backend": "NumpyBackend()",
 }
 #: Values that shared code uses for parameters that the chosen algorithm does not have.

@@ -1,4 +1,4 @@
-"""Neural networks with feature-DP: a part of each record may be public."""
+"""Networks with feature-DP: a part of each record may be public."""
 
 from __future__ import annotations
 
@@ -14,26 +14,37 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skfdp.addresses import public, wing
 from skfdp.base import PrivateClassifier, PrivateEstimator, documented
-from skfdp.data.grid import blocks
+from skfdp.data.grid import row_blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import class_shares, log_odds
-from skfdp.data.validation import check_choice, without_traps
+from skfdp.data.validation import without_traps
+from skfdp.linear_model import FeatureDPLogisticRegression, LinearModel
+from skfdp.privacy import gdp_mu
 from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import Relation
 from skfdp.reader import Declaration
 from skfdp.solvers import (
     BACKENDS,
     LOOPS,
-    STARTS,
     Choice,
-    NoisySGD,
+    NoisyGradientDescent,
     NumpyBackend,
-    Pretraining,
     TorchBackend,
     parameters,
     resolve,
 )
-from skfdp.solvers.network import Network, NetworkDescent, NetworkFit, hidden_layers
+from skfdp.solvers.method import Method, Plan
+from skfdp.solvers.network import (
+    Network,
+    NetworkDescent,
+    NetworkFit,
+    Neurons,
+    WithNeurons,
+    hidden_layers,
+)
 from skfdp.solvers.parameters import ASSUMPTIONS, n_threads
+from skfdp.solvers.postprocessing import LinearFit
 
 _EXACT_PRODUCTS = Assumption(
     "products_exact",
@@ -42,18 +53,25 @@ _EXACT_PRODUCTS = Assumption(
 )
 
 
+class _Linear(FeatureDPLogisticRegression):
+    """The linear model that a network computes, without interactions beside it."""
+
+    def _with_interactions(self, public: PublicRecords, method: Method) -> Method:
+        return method
+
+
 @documented
 @public("skfdp")
 class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     r"""Differentially private ReLU network; columns and the target may be public.
 
-    Some columns, the target, or both may be declared public; all other values of a
-    record are protected. Hidden layers are rectified linear, the output is a softmax.
-    If the target is public, a private linear model is fitted first, and the network
-    starts with the same predictions. By default the linear model uses the whole budget,
-    and the network is not trained further. With a private target, or if a part of the
-    budget is left, noisy gradient descent trains the network: DP-SGD, or Algorithm 1 of
-    Mahloujifar et al. (2023).
+    By default it is `FeatureDPLogisticRegression` on the columns and on hidden neurons
+    with fixed random weights. The neurons are left out, and the network computes the
+    linear model of the columns, if the budget is small for them, if they are fewer than
+    the columns, or if the table has a schema, is sparse or large, or lacks bounds. A
+    `solver` trains all weights instead, from random ones: DP-SGD, or Algorithm 1 of
+    Mahloujifar et al. (2023). At epsilon 1 this was far behind
+    (:ref:`networks-measured`).
 
     Most users need only the first group of parameters. The defaults of the others were
     chosen by experiments on tables and images (:ref:`mlp`).
@@ -61,50 +79,36 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     Parameters
     ----------
     epsilon, delta : float, default=1.0, 1e-5
-        The budget of one `fit`; networks need a larger epsilon than 1.
-        ``epsilon=float("inf")``: scikit-learn's `MLPClassifier` with its defaults,
-        without privacy.
+        The budget of one `fit`. ``epsilon=float("inf")``: scikit-learn's
+        `MLPClassifier` with its defaults, without privacy.
     hidden_layer_sizes : int or sequence of int, default=(300,)
-        Widths of the hidden layers; an empty sequence means a linear model.
+        Widths of the hidden layers; an empty sequence means a linear model. By default
+        each layer needs two neurons per class, or two for two classes.
     <schema>
     <target>
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`.
     <public_target>
-    bounds : pair, mapping, False or None, default=None
-        Declared public bounds of the columns: ``(low, high)`` of scalars or arrays, or
-        a mapping by column. Columns are clipped and scaled to [0, 1]. False leaves
-        columns unchanged; None does the same with a warning.
+    <bounds>
     <classes>
     <ledger>
 
     Other Parameters
     ----------------
-    pretraining : name, Pretraining or None, default="auto"
-        Initial weights, if the target is public: "linear", "class_sums", "public" or
-        "auto"; see `skfdp.solvers.Pretraining`, which also sets the share of the
-        budget. None starts from random weights, as every fit with a private target
-        does.
-    trained_layers : {"auto", "all", "last"}, default="auto"
-        "last" trains only the last layer, on frozen lower layers. Then the sensitivity
-        to a replaced record is only ``sqrt(2) * clip_norm``, if the target is public.
-        "auto" is "last" if the pretraining is "class_sums" or "linear" and there is no
-        public loss; otherwise it is "all".
     solver : name or object of `skfdp.solvers`, default="auto"
-        Training method: "noisy-sgd" with Poisson batches, "noisy-gd" with full batches,
-        or "feature-dp-sgd" (Algorithm 1). "auto" is "noisy-sgd". Pass an object to set
-        parameters: ``NoisySGD(clip_norm=0.5)``. The parameter `row_norm` of the object
-        is the L2 bound of a row; longer rows are scaled down to it.
+        "auto" fits a linear model, as above. Others train all weights: "noisy-sgd" with
+        Poisson batches, "noisy-gd" with full batches, or "feature-dp-sgd" (Algorithm
+        1). Pass an object to set parameters: ``NoisySGD(clip_norm=0.5)``. The parameter
+        `row_norm` of the object is the L2 bound of a row; longer rows are scaled down
+        to it.
     <neighboring_relation>
     class_weight : dict, "balanced" or None, default=None
-        A dict has public weights of the classes; contributions are clipped after
-        weighting. "balanced" subtracts the log odds of the public class frequencies
-        from the last intercept; it needs a public target (:ref:`balanced`). At
-        ``epsilon=inf`` a dict and "balanced" need scikit-learn 1.7.
+        As in `FeatureDPLogisticRegression`. With a `solver`, "balanced" needs a public
+        target. At ``epsilon=inf`` a dict and "balanced" need scikit-learn 1.7.
     backend : {"numpy", "torch"} or object, default="numpy"
-        The library that computes the matrix products of the training. Both libraries
-        give the same result, to the last bit. Pass a `NumpyBackend` or `TorchBackend`
-        of `skfdp.solvers` to set the type of the numbers and the device.
+        The library that computes the matrix products of a `solver`. Both libraries give
+        the same result, to the last bit. Pass a `NumpyBackend` or `TorchBackend` of
+        `skfdp.solvers` to set the type of the numbers and the device.
     <random_state>
     <n_jobs>
 
@@ -132,21 +136,17 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     for the private part of a record under `neighboring_relation`, if `random_state`
     is None:
 
-    * Neighbours share every public column, and the target if it is public. Computations
-      on these and on released sums are free, and have separate random streams.
-    * A record's contribution to a gradient sum is the gradient of the loss minus that
-      of the public loss (0 without a public loss), clipped to `clip_norm` after the
-      subtraction. The sensitivity is ``2 * clip_norm`` under "replace_one", and
-      `clip_norm` otherwise.
-    * If only the last layer is trained and the target is public, no entry of a
-      contribution can change its sign, so the sensitivity is ``sqrt(2) * clip_norm``.
-      The same holds for the class sums.
-    * The releases of a linear model that is fitted first have the sensitivities of
-      `FeatureDPLogisticRegression`. Using this model in the network is free.
+    * By default all guarantees are those of `FeatureDPLogisticRegression`, on a wider
+      table. The weights of random neurons are constants. Activations are functions of
+      their own record, and public if the neuron reads public columns alone.
+    * With a `solver` a record's contribution to a gradient sum is the gradient of the
+      loss minus that of the public loss (0 without a public loss), clipped to
+      `clip_norm` after the subtraction. The sensitivity is ``2 * clip_norm`` under
+      "replace_one", and `clip_norm` otherwise.
     * All releases are one composition with exact accounting. Activations, errors and
-      weights are integers, and all products and sums are exact, including the sum with
-      the noise. With the torch backend this depends on exact float32 products, which
-      is an assumption of the report.
+      weights are short binary fractions or integers, and all products and sums are
+      exact, including the sum with the noise. With the torch backend this depends on
+      exact float32 products, which is an assumption of the report.
 
     Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
     training data.
@@ -179,8 +179,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         target=None,
         public_features=None,
         public_target=False,
-        pretraining="auto",
-        trained_layers="auto",
         solver="auto",
         neighboring_relation="replace_one",
         bounds=None,
@@ -195,33 +193,54 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     _released = ("coefs_", "intercepts_", "n_iter_")
     _weights = ("coefs_", "intercepts_")
+    _smoothing = 1.0
+    fit, plan = LinearModel.fit, LinearModel.plan
+
+    @property
+    def _rows(self) -> str:
+        return "linear" if self._is_linear else "clipped"
+
+    @property
+    def _keeps_order(self) -> bool:
+        return self._is_linear
+
+    @property
+    def _omits_zeros(self) -> bool:
+        return self._is_linear
+
+    @property
+    def _is_linear(self) -> bool:
+        return isinstance(self.solver, str) and self.solver == "auto"
+
+    @property
+    def _linear(self) -> _Linear:
+        """The linear model, with the parameters that its methods read."""
+        # Boosted trees, which "auto" adds with a schema, are no network.
+        trees = self.schema is not None and self.public_target
+        return _Linear(
+            self.epsilon,
+            self.delta,
+            public_model="linear" if trees else "auto",
+            class_weight=self.class_weight,
+            n_jobs=self.n_jobs,
+        )
 
     @property
     def _solver(self) -> Choice:
-        return resolve("solver", self.solver, {"auto": NoisySGD, **LOOPS})
-
-    @property
-    def _pretraining(self) -> Pretraining | None:
-        chosen = self.pretraining
-        if isinstance(chosen, str) and chosen in STARTS:
-            return Pretraining(start=chosen)
-        kinds = {"auto": Pretraining}
-        return resolve("pretraining", chosen, kinds, *STARTS, None)
+        return resolve("solver", self.solver, {"auto": NoisyGradientDescent, **LOOPS})
 
     @property
     def _backend(self) -> NumpyBackend:
         return resolve("backend", self.backend, BACKENDS)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._is_linear
+        return tags
+
     def _check_parameters(self, declared: Declaration) -> None:
         super()._check_parameters(declared)
         hidden_layers(self.hidden_layer_sizes)
-        check_choice("trained_layers", self.trained_layers, ("auto", "all", "last"))
-        weighted = self.class_weight is not None and math.isinf(self.epsilon)
-        if weighted and not has_fit_parameter(MLPClassifier, "sample_weight"):
-            raise ValueError(
-                "class_weight at epsilon=inf needs scikit-learn 1.7: upgrade "
-                "scikit-learn, or leave class_weight out."
-            )
         if isinstance(self._backend, TorchBackend):
             wing("torch").check_device(self._backend.device)
 
@@ -231,55 +250,90 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             bound = parameters.network_row_bound(len(mask))
         return bound, normalize
 
-    def _methods(self, public: PublicRecords) -> Iterator[NetworkDescent]:
-        given, layers = public.declared.parameters, self.trained_layers
-        solver, public_loss = given["solver"], given["public_loss"]
-        start, backend = self._pretraining, self._backend
-        hidden, loop = hidden_layers(self.hidden_layer_sizes), solver
-        if loop.momentum == "auto":
-            loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
-        yield NetworkDescent(
-            widths=(public.n_features, *hidden, public.n_outputs),
-            loop=loop,
-            asks_for_loop=not (self.solver == "auto" and layers == "auto"),
-            maps_rows=solver.normalize or solver.row_norm != "auto",
-            pretraining=None if start is None else start.start,
-            pretraining_share="auto" if start is None else start.budget_share,
-            trained_layers=layers,
-            public_loss=public_loss,
-            padding_scale=1.0 if public_loss is None else solver.padding_scale,
-            backend="torch" if isinstance(backend, TorchBackend) else "numpy",
-            device=getattr(backend, "device", None),
-            dtype=backend.dtype,
-            n_jobs=n_threads(self.n_jobs),
-        )
+    def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:
+        weighted = self.class_weight is not None or public.shares is not None
+        takes_weights = has_fit_parameter(MLPClassifier, "sample_weight")
+        if math.isinf(self.epsilon) and weighted and not takes_weights:
+            raise ValueError(
+                "weights at epsilon=inf need scikit-learn 1.7: upgrade scikit-learn, "
+                "or leave sample_weight and class_weight out."
+            )
+        return super()._planned(public)
+
+    def _methods(self, public: PublicRecords) -> Iterator[Method]:
+        hidden, backend = hidden_layers(self.hidden_layer_sizes), self._backend
+        if not self._is_linear:
+            given = public.declared.parameters
+            loop = given["solver"]
+            if loop.momentum == "auto":
+                loop = dataclasses.replace(loop, momentum=parameters.MOMENTUM)
+            yield NetworkDescent(
+                widths=(public.n_features, *hidden, public.n_outputs),
+                loop=loop,
+                public_loss=given["public_loss"],
+                backend="torch" if isinstance(backend, TorchBackend) else "numpy",
+                device=getattr(backend, "device", None),
+                dtype=backend.dtype,
+                n_jobs=n_threads(self.n_jobs),
+            )
+            return
+        if min(hidden, default=math.inf) < 2 * public.n_outputs:
+            raise ValueError(
+                f"hidden_layer_sizes={shown(self.hidden_layer_sizes)} must be at least "
+                f"{2 * public.n_outputs}, two neurons for each of {public.n_outputs} "
+                "margins: pass wider layers, or a solver such as 'noisy-sgd'."
+            )
+        neurons, wide = self._neurons(public), public
+        if neurons is not None:
+            wide = neurons.of_public(public)
+        for method in self._linear._methods(wide):
+            yield WithNeurons(method, neurons, wide)
+
+    def _neurons(self, public: PublicRecords) -> Neurons | None:
+        relation = Relation.of(self.neighboring_relation)
+        mu = gdp_mu(self.epsilon, self.delta) / relation.sensitivity(1.0)
+        return Neurons.of(public, hidden_layers(self.hidden_layer_sizes), mu)
 
     def _without_privacy(self, records: Records) -> NetworkFit:
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
-        model = MLPClassifier(hidden, random_state=self.random_state)
-        weights, of_classes = {}, self._weights_without_privacy(records)
+        model, weights = MLPClassifier(hidden, random_state=self.random_state), {}
+        shares, of_classes = public.shares, self._weights_without_privacy(records)
         if of_classes is not None:
-            weights["sample_weight"] = of_classes[records.target]
+            shares = of_classes[records.target] * (1.0 if shares is None else shares)
+        if shares is not None:
+            weights["sample_weight"] = shares
         model.fit(records.X, records.target, **weights)
         network = Network(model.coefs_, model.intercepts_)
         network = network.spread(model.classes_, public.n_classes)
         return NetworkFit(network, public.input_scaler, model.n_iter_)
 
-    def _attributes(self, public: PublicRecords, found: NetworkFit) -> dict[str, Any]:
-        network = found.network
-        if self._balances:  # only with a public target
-            odds = log_odds(class_shares(public.target, public.n_classes))
-            *others, last = network.intercepts
-            network = network._replace(intercepts=[*others, last - odds])
-        return {
-            "classes_": public.classes,
+    def _attributes(
+        self, public: PublicRecords, found: LinearFit | NetworkFit
+    ) -> dict[str, Any]:
+        solver = clone(public.declared.parameters["solver"])
+        known = {"classes_": public.classes, "n_iter_": found.n_iter, "solver_": solver}
+        if isinstance(found, LinearFit):
+            hidden, wide = hidden_layers(self.hidden_layer_sizes), public
+            neurons = self._neurons(public)
+            if neurons is not None:
+                wide = neurons.of_public(public, fill=False)
+            linear = self._linear._attributes(wide, found)
+            scaler = linear["input_scaler_"] if wide is public else public.input_scaler
+            weights = linear["coef_"], linear["intercept_"]
+            network = Network.linear(*weights, hidden, neurons, scaler)
+            known["solver_"] = linear["solver_"]
+        else:
+            network, scaler = found.network, found.input_scaler
+            if self._balances:  # only with a public target
+                odds = log_odds(class_shares(public.target, public.n_classes))
+                *others, last = network.intercepts
+                network = network._replace(intercepts=[*others, last - odds])
+        return known | {
             "coefs_": network.coefs,
             "intercepts_": network.intercepts,
-            "n_iter_": found.n_iter,
             "n_layers_": len(network.coefs) + 1,
-            "input_scaler_": found.input_scaler,
-            "solver_": clone(public.declared.parameters["solver"]),
+            "input_scaler_": scaler,
         }
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
@@ -292,7 +346,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     def _margins(self, X) -> np.ndarray:
         X = self._rows_to_predict(X)
         network = Network(self.coefs_, self.intercepts_)
-        margins = np.empty((len(X), len(self.intercepts_[-1])))
-        for block in blocks(*X.shape):
+        margins = np.empty((X.shape[0], len(self.intercepts_[-1])))
+        for block in row_blocks(X):
             margins[block] = network.margins(self.input_scaler_(X[block]))
         return margins[:, 0] if margins.shape[1] == 1 else margins

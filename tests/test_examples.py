@@ -88,7 +88,7 @@ FOLDER = EXAMPLES.parent / "benchmarks" / "reproduce"
 FILE = "results.json"
 RUNS = {
     "dominance.py": "--tables breast --epsilons 1 --seeds 2 --splits nothing columns",
-    "figure1_purchase100.py": "--rows 1200 --epsilons 8 --figure figure.png",
+    "figure1_purchase100.py": "--rows 1200 --epsilons 8",
     "pixels.py": "--seeds 1 --quick",
     "regression.py": "--quick",
     "known_without_data.py": "--sizes 1000 --seeds 1 --tables 'strong numbers'",

@@ -57,7 +57,7 @@ def test_every_case_estimator_and_label_is_in_the_file(golden):
         *("noise", "coins", "batch", "mean", "row length", "class counts"),
         *("temperature", "target histogram", "target mean", "target spread"),
         *("row lengths", "mean rate", "label statistic"),
-        *("row square", "cross moments", "padding", "class sums", "network"),
+        *("row square", "cross moments", "padding", "network"),
         *("binades", "bins"),
         *("rotation", "rough binades", "rough bins 1", "rough bins 2"),
         *("distances from the rough mean", "distances from the mean"),

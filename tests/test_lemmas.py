@@ -49,7 +49,7 @@ def test_a_replaced_vector_moves_a_sum_by_twice_its_length():
 
 def test_vectors_of_one_sign_are_at_most_a_root_of_two_apart():
     # On paper: entries of one sign make the inner product at least 0 (orthant, means of
-    # rows with bounds, class sums, label statistics: labels of two classes have 0).
+    # rows with bounds, label statistics: labels of two classes have 0).
     c = z3.Real("c")
     a, b, inner, given = vectors(c)
     decided(a + b - 2 * inner, 2 * c**2, c > 0, inner >= 0, *given)

@@ -132,7 +132,7 @@ def raw_cases(n_neighbors):
     kinds = {
         "DPSGDFClassifier": {},
         "FeatureDPLogisticRegression": {},
-        "FeatureDPMLPClassifier": {"hidden_layer_sizes": (4,), "pretraining": None},
+        "FeatureDPMLPClassifier": {"hidden_layer_sizes": (4,)},
         "DPSGDFRegressor": {},
         "FeatureDPRegressor": {},
     }

@@ -38,7 +38,6 @@ from skfdp.linear_model import (
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
 )
-from skfdp.neural_network import FeatureDPMLPClassifier
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import STORED_TYPES, Assumption
 from skfdp.privacy.report_text import names_text
@@ -403,8 +402,6 @@ def compile_loops(arguments: argparse.Namespace) -> None:
                     model.fit(table, values)
         solver = FeatureDPSGD(max_iter=2)
         FeatureDPLogisticRegression(solver=solver, **public).fit(X, labels)
-        network = FeatureDPMLPClassifier(hidden_layer_sizes=(4,), **public)
-        network.fit(X, labels), network.fit(X * (X < 0.1), labels)
         for y, kind in ((labels, Label(range(6))), (values, Number(1, 2))):
             schema = TableSchema({**columns, "y": kind}, outcomes=["y"])
             models = FeatureDPLogisticRegression, FeatureDPRegressor

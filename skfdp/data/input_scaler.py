@@ -281,15 +281,6 @@ def _shortened(entries, ends, bound: float, normalize: bool, unit: float) -> np.
     return scaled / np.repeat(longest, sizes)
 
 
-def cut_rows(rows: GridRows, bound: float) -> GridRows:
-    """Return integer rows, divided by `bound` and clipped to norm 1, as integers."""
-    cut = InputScaler(feature_bound=bound)
-    on_disk = rows.reader is not None
-    return GridRows.build(
-        rows.values, lambda own: cut.mapped(own * rows.unit), on_disk=on_disk
-    )
-
-
 def resolve_bounds(
     bounds: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -193,25 +193,6 @@ class MLPQuery:
                 out += self._ops.sum_of_products(layer.inputs, errors).T
         return total / len(batch)
 
-    def last_inputs(self, theta: np.ndarray, scale: float) -> GridRows:
-        """Return the inputs of the last layer divided by `scale`, as grid rows.
-
-        Each row is a function of its own record and of theta. Entries saturate at the
-        largest number of the grid. With a hidden layer no entry is negative.
-        """
-        weights = self._weights(theta)
-        values = np.empty((self.n_rows, self.shapes[-1][1]), dtype=np.int16)
-        squared_norms = np.empty(self.n_rows)
-        for part in self._parts(np.arange(self.n_rows)):
-            inputs, scales = self._forward(weights, part, public=False)
-            factor = scales[-1] / (scale * GRID)
-            factor[~np.isfinite(factor)] = 0.0
-            integers = self._ops.truncated(inputs[-1], factor, 2.0**15 - 1)
-            values[part] = self._ops.host(integers)
-            integers = values[part].astype(np.float64)
-            squared_norms[part] = np.einsum("ij,ij->i", integers, integers)
-        return GridRows(values, squared_norms)
-
     def split(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return views of theta, one matrix for each layer."""
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])

@@ -321,66 +321,6 @@ class LabelSum(_Sum):
         return (labels.T @ self.table[index].astype(np.float64)).astype(np.int64)
 
 
-# Sums of private rows by public class.
-
-
-# Squared norm of a row of norm 1, in squared grid units.
-_LIMIT = GRID**-2
-
-
-@dataclasses.dataclass(frozen=True)
-class ClassSum(_Sum):
-    r"""The sum of the private rows of each class, :math:`S_k = \sum_{y_i = k} p_i`.
-
-    Notes
-    -----
-    **Guarantees.** A contribution has norm at most 1, in exact integers, because rows
-    are clipped and truncated toward zero. Neighbours share the target, so a replaced
-    record changes only the sum of its class, by ``|p - p'|``. This is at most 2, and at
-    most sqrt(2) if no entry is negative, because then ``p . p' >= 0``. A nulled record
-    changes the sum by at most 1.
-    """
-
-    #: Private rows, made by ``GridRows.build(X, transform)``; clipped to norm 1.
-    rows: GridRows
-    target: np.ndarray  # public class of each record, int64 (n_rows,)
-    n_classes: int
-    nonnegative: bool  # as in `RowSum`
-    _no_rows = no_rows(), np.empty(0, np.int64), 1
-
-    def __post_init__(self):
-        table = self.rows.values
-        vars(self).update(
-            table=table,
-            n_rows=len(table),
-            shape=(self.n_classes, table.shape[1]),
-            replaced=math.sqrt(2) if self.nonnegative else None,
-            most_records=len(table),
-            finest=GRID,  # the unit of the rows
-        )
-
-    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        rows = clipped(self.table[index], unit / GRID)
-        if self.nonnegative:
-            rows = np.maximum(rows, 0)
-        return (np.eye(self.n_classes)[self.target[index]].T @ rows).astype(np.int64)
-
-
-def clipped(values: np.ndarray, coarser: float = 1.0) -> np.ndarray:
-    """Clip rows to norm 1, and return them as integers in units of ``coarser * GRID``.
-
-    `values` are int16, in grid units; `coarser` is a power of two, at least 1.
-    """
-    rows = values.astype(np.float64)
-    # Integers below 2**53: sums in float64 are exact in any order.
-    squares = np.einsum("ij,ij->i", rows, rows)
-    longer = squares > _LIMIT
-    # 1 - 1e-9 covers the rounding of the factor. Rows within the bound do not change.
-    factor = np.sqrt(_LIMIT / np.where(longer, squares, _LIMIT))
-    factor = np.where(longer, factor * (1 - 1e-9), 1.0) / coarser
-    return np.trunc(rows * factor[:, None])
-
-
 # Histograms: counts of the numbers of each column in public bins.
 
 

@@ -27,7 +27,6 @@ __all__ = [
     "NoisySGD",
     "NumpyBackend",
     "OneShot",
-    "Pretraining",
     "TorchBackend",
     "Tweedie",
 ]
@@ -37,10 +36,8 @@ __all__ = [
 _parameters = dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 
 
-#: Names of the ways to get initial weights; `pretraining` also takes an object.
-STARTS = ("linear", "class_sums", "public")
 #: Values that replace private columns in the public loss of `FeatureDPSGD`.
-PADDINGS = ("zero", "gaussian", "impute")
+PADDINGS = ("zero", "gaussian")
 _AUTO = ("auto",)
 
 
@@ -144,8 +141,8 @@ class NoisySGD(NoisyGradientDescent):
     ----------
     batch_size : int or "auto", default="auto"
         Expected number of records in a batch. "auto": 4096. A network takes all rows if
-        there are at most 4096, or if only the last layer is trained. Otherwise it takes
-        a 16th of the rows, but at least 1024.
+        there are at most 4096. Otherwise it takes a 16th of the rows, but at least
+        1024.
     clip_norm : float or "auto", default="auto"
         As for `NoisyGradientDescent`.
     max_iter : int or "auto", default="auto"
@@ -173,11 +170,10 @@ class FeatureDPSGD(NoisyGradientDescent):
 
     Parameters
     ----------
-    public_loss : {"gaussian", "zero", "impute"}, default="gaussian"
+    public_loss : {"gaussian", "zero"}, default="gaussian"
         The values that replace private columns in the public loss. "gaussian": normals,
-        drawn once per fit. "zero": zeros. "impute": draws given the class, only for
-        networks. If the target is private, the public loss is the average over all
-        labels.
+        drawn once per fit. "zero": zeros. If the target is private, the public loss is
+        the average over all labels.
     padding_scale : float, default=1.0
         Standard deviation of the normals of "gaussian", for columns scaled to [0, 1].
         Other public losses, and tables without private columns, refuse other values.
@@ -316,42 +312,6 @@ class Tweedie(Choice):
     power: float = 1.5
 
     _checks = {"power": partial(check_number, low=1, high=2)}
-
-
-@public("skfdp.solvers")
-@_parameters
-class Pretraining(Choice):
-    """Initial weights of a network's training loop, for a public target.
-
-    Parameters
-    ----------
-    start : {"auto", "linear", "class_sums", "public"}, default="auto"
-        "public": train a network on the public columns, with private columns set to 0.
-        "class_sums": the same, but private columns are drawn at random given the class.
-        Their class means come from sums that are released once. This needs `bounds` for
-        the private columns.
-        "linear": start at a `FeatureDPLogisticRegression`. Each hidden layer needs two
-        neurons per class, or two for two classes. The linear model determines the scale
-        of rows, so `row_norm` and `normalize` are refused.
-        "auto": "linear" if possible and without a public loss. Otherwise "class_sums"
-        if there are 20 classes or more and `bounds` for all private columns. Otherwise
-        "public" if there are public columns. With a private target, or if none of these
-        applies, the network starts at random weights.
-    budget_share : float or "auto", default="auto"
-        Share of the squared Gaussian-DP parameter for the class sums or the linear
-        model. With 1 there is no training loop after them. "auto" is 1/2 for class sums
-        and 1 for the linear model, because no training loop improved that model. If
-        `solver` or `trained_layers` requests a training loop, "auto" is 1/2 for both.
-        Refused for a start without a release. With 1, parameters of a loop are refused.
-    """
-
-    start: str = "auto"
-    budget_share: float | str = "auto"
-
-    _checks = {
-        "start": partial(check_choice, choices=("auto", *STARTS)),
-        "budget_share": partial(check_number, high=1 + 1e-9, also=_AUTO),
-    }
 
 
 @public("skfdp.solvers")

@@ -39,7 +39,7 @@ LEAST_STEPS, USUAL_STEPS, MOST_STEPS = 80, 200, 1000
 MOMENTUM, LEAST_MOMENTUM = 0.9, 0.5
 #: Expected batch size, and number of passes over the data, with Poisson sampling.
 BATCH_SIZE, N_EPOCHS = 4096, 20
-#: Least number of classes that counts as many; class sums then improve networks.
+#: Least number of classes that counts as many.
 MANY_CLASSES = 20
 #: Largest share of ``mu**2`` for a mean.
 MOST_FOR_MEAN = 0.15
@@ -284,25 +284,13 @@ def is_far(mu: float, n: float, n_classes: int, n_columns: int) -> bool:
 #: Passes over the rows in a network's loop with Poisson sampling, and fewest and most
 #: steps of a network's loop.
 NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS = 10, 100, 300
-#: Released class sums are used only if more than this share of the differences between
-#: class means remains after shrinkage.
-LEAST_KEPT = 0.03
-#: Clip norm of all layers together, and of the last layer alone.
-NETWORK_CLIP, LAST_LAYER_CLIP = 1.0, 0.3
+#: Clip norm of all layers together.
+NETWORK_CLIP = 1.0
 
 
 def network_row_bound(n_features: int) -> float:
     """Return the L2 bound of a network's rows, whose entries are typically 1/2."""
     return max(1.0, math.sqrt(n_features) / 2)
-
-
-def pretraining_epochs(n: int) -> int:
-    """Return the number of passes over synthetic rows, from 3 to 800.
-
-    The passes amount to 160,000 rows, which are 800 steps of 200 rows. With fewer than
-    200 rows a pass is one step.
-    """
-    return min(max(3, math.ceil(160_000 / n)), 800)
 
 
 def network_batch(n: int) -> int:
@@ -313,19 +301,13 @@ def network_batch(n: int) -> int:
     return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
 
 
-#: Default shares of ``mu**2`` for the releases of each kind of pretraining.
-PRETRAINING_SHARES = {"class_sums": 0.5, "linear": 1.0}
-
-
-def network_noise(widths: tuple[int, ...], learnt: bool) -> float:
+def network_noise(widths: tuple[int, ...]) -> float:
     """Return the standard deviation of noise that a loop may leave in a weight.
 
-    `widths` are those of all layers of the network. If the initial weights were
-    pretrained (`learnt`), the result is a constant. Otherwise it is twice the standard
+    `widths` are those of all layers of the network. The result is twice the standard
     deviation of the initial weights, in the layer where this deviation is smallest.
     """
-    fresh = math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
-    return 0.03 if learnt else 2 * fresh
+    return 2 * math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
 
 
 def network_steps(signal: float, left: float) -> int:
@@ -350,46 +332,6 @@ def network_learning_rate(
     """
     noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
     return min(1.0, left / noise)
-
-
-def network_index(reach: float, widths: tuple[int, ...]) -> float:
-    """Return the signal-to-noise index of a network with random initial weights.
-
-    It is the spread of margins between rows that the loop can add, divided by the
-    spread at the random start. The two spreads are those of rows in [0, 1] whose
-    gradients are ``sqrt(2)`` times as long as the rows:
-
-    * A quarter of a row's squared norm differs between rows, in d directions. Let the
-      classes be one standard deviation apart in one direction, and half of the neurons
-      be active. The loop then moves a margin by ``|gradient| * reach / (16 d)``.
-    * The part of a row that differs between rows has half of its norm. In a random
-      network the spread of the margins is this norm times the root of the gain. The
-      gain is a product over the layers: ``out / (in + out)`` of each ReLU layer, and
-      ``2 / (in + out)`` of the last layer.
-
-    `reach` is the distance that the loop moves the weights if all records have the same
-    gradient, of norm `clip_norm`. It is ``mu n`` times the noise that the loop leaves
-    in a weight, up to a factor of ``sqrt(3)/2``. `widths` start with the input.
-    """
-    pairs = list(zip(widths, widths[1:], strict=False))
-    gain = math.prod(out / (inputs + out) for inputs, out in pairs[:-1])
-    gain *= 2 / sum(pairs[-1])
-    taught = math.sqrt(2) * reach / (16 * widths[0])
-    return taught / (0.5 * math.sqrt(gain))
-
-
-def last_layer_learning_rate(
-    mu: float, n: float, d: int, n_classes: int, n_steps: int, momentum: float
-) -> float:
-    """Return the first step size of a loop that trains only the last layer.
-
-    `mu` is the Gaussian-DP parameter of the loop. The step size is proportional to
-    ``kappa``, which is the noise left in a weight up to a constant. ``kappa`` is small
-    if there are few records per class for this `mu`.
-    """
-    index = math.sqrt(2) * mu * n * (2 / n_classes) / math.sqrt(d)
-    kappa = index / 10 if index < 10 else min(max(index / 50, 1.0), 2.0)
-    return kappa * mu * n * 2 * (1 - momentum) / n_steps
 
 
 # The parameters of estimators: checks and resolution.

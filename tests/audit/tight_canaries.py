@@ -284,12 +284,9 @@ for name, y in {"two": "two", "three": "three", "CSR": "two"}.items():
 name, temperature = "temperature of a wide regression", ("temperature", *OPPOSITE, TWO)
 add(name, loop, SIGNED, *temperature, y="real", **WHOLE, edit=sure_and_wrong)
 
-# -- sums for centring and networks ----------------------------------------------------
+# -- sums for centring ----------------------------------------------------
 PARTED = [(part, None) for part in HALVES]
-SUMS = {**COLUMNS, **TARGET, "pretraining": "class_sums"}
-add("class sums of a network", network, SUMS, "class sums", *PARTED, private=SOME)
 NULL = ((HIGH, None), None, NULLED)
-add("class sums", network, SUMS, "class sums", *NULL, private=SOME)
 name, MOMENTS = "cross moments of centring", {"y": None, "private": SOME}
 add(name, centring, COLUMNS, "cross moments", *NULL, **MOMENTS)
 MOVED = COLUMNS | RELATIONS["replaced"]
@@ -308,32 +305,6 @@ GONE = {"neighboring_relation": AddOrRemoveOne(len(FEW))}
 add(f"{name}, gone", network, GONE, "descent", HIGH, X=FEW)
 SIX = {"solver": NoisySGD(batch_size=6), **SOON}
 add(f"{name}, Poisson batches", network, SIX, *SLOPE, X=FEW, **SAMPLED)
-LINEAR = {**TARGET, "pretraining": "linear", "hidden_layer_sizes": (6,)}
-# In the middle of the two rows; what is released may be anything.
-forced = {"mean": lambda total: np.full(total.shape, N_ROWS / 3)}
-name, more = "descent of a linear model in a network", {"y": "three", "forced": forced}
-add(name, network, LINEAR, "descent", *KNOWN, **more)
-
-
-def half_of_the_units(query, side):
-    """Return a query in which record 0 sets off one half of the layer below.
-
-    The weights of that layer come from releases, and may be any.
-    """
-    values, norms = query.rows.values.copy(), query.rows.squared_norms.copy()
-    middle = (values.shape[1] - 1) // 2
-    values[0, :-1] = 0
-    values[0, :middle] += (2**15 - 1) * (1 - side)
-    values[0, middle:-1] += (2**15 - 1) * side
-    norms[0] = np.square(values[0], dtype=float).sum()
-    rows = dataclasses.replace(query.rows, values=values, squared_norms=norms)
-    return dataclasses.replace(query, rows=rows)
-
-
-name, LAST = "descent of the last layer", SUMS | {"hidden_layer_sizes": (24,)}
-# No margin is sure.
-more = {"edit": half_of_the_units, "theta": lambda query: np.zeros(query.shape)}
-add(name, network, LAST, "descent", *PARTED, X=FEW, private=SOME, **more)
 
 # -- scores ----------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from skfdp.data.input_scaler import cut_rows
+from skfdp.data.grid import GRID
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
-from skfdp.queries.statistics import ClassSum
+from skfdp.queries.statistics import CrossSum
 from skfdp.solvers.method import Budget, Needs, OnStep, Plan
 from skfdp.solvers.postprocessing import LinearFit
 
@@ -39,7 +39,7 @@ class ClassMeans:
 
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the one release."""
-        query = ClassSum.planned(nonnegative=False)
+        query = CrossSum.planned(nonnegative=False)
         return Plan(events=(budget.release_once("class sums", query),))
 
     def run(
@@ -55,10 +55,12 @@ class ClassMeans:
         scaler = dataclasses.replace(
             public.input_scaler, feature_bound=self.row_norm, shortens=True
         )
-        rows = cut_rows(records.integers, self.row_norm)
-        query = ClassSum(rows, public.target, public.n_classes, nonnegative=False)
+        # Cross moments of the rows and of public one-hot classes.
+        classes = (np.eye(public.n_classes)[public.target] / GRID).astype(np.int16)
+        query = CrossSum(records.integers, self.row_norm, classes, nonnegative=False)
+        sums = mechanism.release("class sums", query)[:-1]
         counts = np.bincount(public.target, minlength=public.n_classes)
-        means = mechanism.release("class sums", query) / np.maximum(counts, 1)[:, None]
+        means = sums.reshape(len(counts), -1) / np.maximum(counts, 1)[:, None]
         intercept = -(means**2).sum(axis=1) / 2
         if public.n_outputs == 1:
             means, intercept = means[1:] - means[:1], intercept[1:] - intercept[:1]

@@ -203,7 +203,11 @@ REFUSED = [
     (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
     (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave normalize out"),
     (RAW, {"schema": WIDER}, "the table lacks the column weight"),
-    (skfdp.FeatureDPMLPClassifier, {"schema": declared(group="id")}, SINGLE),
+    (
+        skfdp.FeatureDPMLPClassifier,
+        {"schema": declared(group="id"), "solver": "noisy-gd"},
+        SINGLE,
+    ),
 ]
 
 

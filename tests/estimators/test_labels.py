@@ -47,7 +47,7 @@ PRIVATE = {
     "public column": FeatureDPLogisticRegression(8.0, public_features=[0], **BOUNDS),
     "public target": FeatureDPLogisticRegression(8.0, public_target=True, **BOUNDS),
     "DPSGD-F": DPSGDFClassifier(8.0, **BOUNDS),
-    "network": FeatureDPMLPClassifier(8.0, hidden_layer_sizes=(4,), **BOUNDS),
+    "network": FeatureDPMLPClassifier(8.0, hidden_layer_sizes=(9,), **BOUNDS),
 }
 DECLARED = ([0, 1], [1, 2], [-1, 1], [0, 2], ["no", "yes"], [False, True], [1, 2, 3])
 

@@ -58,11 +58,11 @@ CASES = {
     "label statistic": LINEAR(**ALL, **THREE),
     "label statistic, two classes": LINEAR(**ALL, **TWO),
     "label descent": LINEAR(**ALL, **CLASSES),
-    "network": NETWORK(**THREE, **BATCHES, hidden_layer_sizes=3, pretraining=None),
+    "network": NETWORK(**THREE, **BATCHES, hidden_layer_sizes=3),
     "network, public target": NETWORK(
         **SOME, **KNOWN, **THREE, **BATCHES, hidden_layer_sizes=8
     ),
-    "linear model": NETWORK(**THREE, hidden_layer_sizes=3),
+    "linear model": NETWORK(**THREE, hidden_layer_sizes=6),
     "regressor": skfdp.DPSGDFRegressor(**TARGET, **LOOP),
     "counts": skfdp.DPSGDFRegressor(**TARGET, **LOOP, loss="poisson"),
     "regressor, public target": REGRESSOR(**SOME, **KNOWN, **LOOP),
@@ -109,12 +109,6 @@ every_case = pytest.mark.parametrize("name", CASES)
 BOUNDS = [{0: (0, 1), 2: (0, 1)}, (0, 1), False]
 VALUES = (np.nan, np.inf, -np.inf, 1e308, -1e308, -7.0)
 NO_LABELS = (None, np.nan, "secret", 7, -1, [1], pd.NA)
-
-
-@pytest.fixture(autouse=True)
-def few_epochs(monkeypatch):
-    """Let a start that was learnt in public be a poor one: no release knows it."""
-    monkeypatch.setattr("skfdp.solvers.parameters.pretraining_epochs", lambda n: 3)
 
 
 def made(name, bounds, relation, **more):
@@ -472,8 +466,7 @@ def test_extreme_targets_show_nowhere(name, extreme, state):
 def test_threads_have_no_traps(estimator, solver, state):
     rows = np.tile(X, (150, 1))
     rows[7] = 1e308
-    more = {"pretraining": None} if estimator is NETWORK else {}
-    model = estimator(bounds=False, n_jobs=2, solver=solver, **SOME, **more)
+    model = estimator(bounds=False, n_jobs=2, solver=solver, **SOME)
     model.fit(rows, np.tile(LABELS % 2, 150))
     assert np.isfinite(weights(model)).all()
 

@@ -1,7 +1,6 @@
 """Where a new user was misled: each test is named after the mishap."""
 
 import inspect
-import math
 import re
 import tracemalloc
 import warnings
@@ -26,8 +25,6 @@ from skfdp.data.grid import LazyRows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model, whitening
-from skfdp.solvers import network as networks
-from skfdp.solvers import parameters as defaults
 from skfdp.solvers import postprocessing as coefficient_noise
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -43,28 +40,12 @@ def told(category, call):
     return [str(w.message) for w in caught if issubclass(w.category, category)]
 
 
-# -- networks with a private label ----------------------------------------------------
+# -- networks with random starting weights --------------------------------------------
 def network_plan(n, epsilon, **options):
     """Return the plan of a network of 30 columns."""
     X, y = np.random.default_rng(0).random((n, 30)), np.arange(n) % 2
-    options = {"hidden_layer_sizes": (300,), "bounds": (0, 1)} | options
+    options = {"solver": NoisySGD(), "bounds": (0, 1)} | options
     return FeatureDPMLPClassifier(epsilon, **options).plan(X, y)
-
-
-def chance_warnings(n, epsilon, **options):
-    found = told(UtilityWarning, lambda: network_plan(n, epsilon, **options))
-    return [one for one in found if "small for a network" in one]
-
-
-def test_a_network_without_a_chance_is_told_beforehand():
-    # The hospital of the report: 3,750 stays, 12 columns, some of them texts.
-    (text,) = chance_warnings(3750, 0.1)
-    assert "hidden layers (300,)" in text and "3750 records and 30 features" in text
-    assert "than FeatureDPLogisticRegression learns with the same budget" in text
-    assert not chance_warnings(3750, 1.0) and not chance_warnings(40_000, 0.1)
-    assert chance_warnings(300, 1.0, hidden_layer_sizes=(5,))
-    # Nothing to tell where the label is public: a linear model comes first.
-    assert not chance_warnings(3750, 0.1, public_target=True)
 
 
 def test_a_random_network_takes_enough_steps():
@@ -74,34 +55,6 @@ def test_a_random_network_takes_enough_steps():
         rate = 1.0 if hidden == 8 else 1 / 16
         last = plan.events[-1]
         assert (last.sampling_rate, last.n_steps) == (rate, steps)
-
-
-# -- public pretraining: steps are counted, not timed ---------------------------------
-@pytest.fixture
-def counted(monkeypatch):
-    """Count what scikit-learn is asked for: calls, rows and steps."""
-    seen = {"calls": 0, "rows": 0, "most": 0, "steps": 0}
-
-    class Counting(networks.MLPClassifier):
-        def partial_fit(self, X, y, classes=None):
-            seen["calls"] += 1
-            seen["rows"] += len(X)
-            seen["most"] = max(seen["most"], len(X))
-            seen["steps"] += math.ceil(len(X) / self.batch_size)
-            return super().partial_fit(X, y, classes=classes)
-
-    monkeypatch.setattr(networks, "MLPClassifier", Counting)
-    return seen
-
-
-@pytest.mark.parametrize("n", [2, 12, 200, 5_000])
-def test_pretraining_takes_as_many_steps_for_few_rows_as_for_many(n, counted):
-    rng = np.random.default_rng(0)
-    X, y = rng.random((n, 3)), np.arange(n) % 2
-    n_epochs = defaults.pretraining_epochs(n)
-    networks.trained(lambda: X, y, 2, (4,), rng)
-    assert counted["rows"] == n_epochs * n <= 162_000 and counted["most"] < 4096 + n
-    assert 780 <= counted["steps"] <= 840 and counted["calls"] <= 80
 
 
 # -- bounds of some columns, and of none ----------------------------------------------

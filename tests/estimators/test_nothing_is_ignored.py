@@ -29,9 +29,7 @@ from skfdp.solvers import (
     NoisySGD,
     NumpyBackend,
     OneShot,
-    Pretraining,
     Tweedie,
-    parameters,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -58,12 +56,10 @@ hidden_layer_sizes (7,)  learning_rate 0.7   learning_rate_decay 0.0  momentum 0
 loss 'huber'          loss 'squared_error'   loss 'hinge'          max_iter 2
 max_weight_norm 0.05  neighboring_relation 'replace_special'       noise_decay 0.2
 normalize True        normalize False        output_bound 0.5      padding_scale 0.1
-power 1.2
-pretraining None      pretraining 'class_sums'  public_batch_size 20  random_state 1
+power 1.2             public_batch_size 20  random_state 1
 public_features [2]   public_loss 'zero'     public_loss 'gaussian'  row_norm 0.2
-public_target True    public_target False    start 'class_sums'    start 'public'
-target 'outcome'      target_bounds (0,5)    threshold 0.05        trained_layers 'last'
-trained_layers 'all'
+public_target True    public_target False
+target 'outcome'      target_bounds (0,5)    threshold 0.05
 """
 PAIRS = list(zip(CHANGED.split()[::2], CHANGED.split()[1::2], strict=True))
 #: Parameters that may have no effect, and why.
@@ -103,16 +99,13 @@ KINDS = {
     },
     FeatureDPMLPClassifier: {
         "auto": NUMPY,
-        "gd": {"solver": GD, "pretraining": Pretraining(), **NUMPY},
-        "padded": {"solver": PADS, "pretraining": Pretraining()},
-        "random": {"solver": SGD, "pretraining": None},
-        "class sums": {"solver": SGD, "pretraining": Pretraining(start="class_sums")},
-        "no loop": {"pretraining": Pretraining(budget_share=1.0), **NUMPY},
+        "gd": {"solver": GD, **NUMPY},
+        "padded": {"solver": PADS},
+        "sgd": {"solver": SGD},
     },
 }
 #: What this needs beside the default, as it is refused otherwise.
-ONLY = {"padded by zeros": "columns nothing both target", "class sums": "target both"}
-ONLY |= {"no loop": "target both"}
+ONLY = {"padded by zeros": "columns nothing both target"}
 #: What is fitted with one split only.
 ONE_SPLIT = {
     "one-shot": {"solver": OneShot(max_iter=1), "public_features": "all"},
@@ -129,7 +122,7 @@ def cases():
         if issubclass(kind, FeatureDPRegressor):
             own = {"target_bounds": (0, 4)}
         if kind is FeatureDPMLPClassifier:
-            own["hidden_layer_sizes"] = (6,)
+            own["hidden_layer_sizes"] = (12,)
         given = {"epsilon": 50.0, "bounds": (0, 1), "random_state": 0, **own, **given}
         found[f"{kind.__name__}, {name}, {n_classes}"] = kind(**given), n_classes
 
@@ -156,12 +149,6 @@ def cases():
 
 
 CASES = cases()
-
-
-@pytest.fixture(autouse=True)
-def short_pretraining(monkeypatch):
-    """A network that is trained on drawn rows need not be good."""
-    monkeypatch.setattr(parameters, "pretraining_epochs", lambda n: 2)
 
 
 def values_of(name, model, n_classes):

@@ -174,7 +174,7 @@ def test_a_network_without_weights_in_scikit_learn_costs_nothing(table, monkeypa
     """Before 1.7 its networks take no sample_weight."""
     monkeypatch.setattr("skfdp.neural_network.has_fit_parameter", lambda *_: False)
     more = {"epsilon": math.inf, "class_weight": "balanced"}
-    says = "needs scikit-learn 1.7"
+    says = "need scikit-learn 1.7"
     assert not charged(ValueError, "network", table, match=says, **more)
 
 

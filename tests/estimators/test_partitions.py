@@ -241,7 +241,8 @@ def test_what_does_not_work_is_refused_before_the_charge():
 def test_other_collections_are_refused():
     rows = collection(X)
     with pytest.raises(TypeError, match="Classifier does not support Dask collectio"):
-        skfdp.FeatureDPMLPClassifier().fit(rows, collection(LABELS))
+        network = skfdp.FeatureDPMLPClassifier(solver="noisy-sgd")
+        network.fit(rows, collection(LABELS))
     for y, match in (
         (LABELS, "y of type ndarray must be a Dask collection"),
         (collection(LABELS, (450, 450)), "of 4 partition.s., but has 2: pass y with"),

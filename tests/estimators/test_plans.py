@@ -55,8 +55,7 @@ SORTS = {
     SGD: "Poisson",
     REGRESSOR: "both public; nothing public",
     SGD_REGRESSOR: "plain",
-    NETWORK: "nothing public; both public, linear alone; both public, class sums; "
-    "both public, linear, Poisson",
+    NETWORK: "nothing public; both public, neurons; both public, Poisson",
     CENTRING: "whole; conditional",
 }
 SORTS = [f"{kind}: {one}" for kind, ones in SORTS.items() for one in ones.split("; ")]

@@ -39,7 +39,6 @@ from skfdp.solvers import (
     NoisySGD,
     NumpyBackend,
     OneShot,
-    Pretraining,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
@@ -62,9 +61,7 @@ UNKNOWN = UNTOLD | {"target_bounds": (0, 9)}
 LINEAR, ODD = LogisticRegression(), r"was fitted on 9 column\(s\), but \d are public"
 SEVEN, FITTED = (clone(LINEAR).fit([[0], [1]], [0, last]) for last in (7, 1))
 BALANCES = "'balanced' needs .*a dict of public|'balanced' needs a public target"
-FROM_LINEAR = PUBLIC | {"pretraining": "linear"}
-LOOP, TINY = {"solver": NoisySGD(max_iter=2)}, Pretraining(budget_share=1e-12)
-LAST_LAYER = {"trained_layers": "last", "hidden_layer_sizes": ()}
+LOOP = {"solver": NoisySGD(max_iter=2)}
 
 
 def cut(kind, **given):
@@ -102,7 +99,6 @@ PARAMETERS = [
     (DPSGDF, {"solver": FeatureDPSGD()}, "must be 'auto', .* or an object of skfdp.so"),
     (DPSGDF, {"solver": NoisyGradientDescent}, "must be 'auto', .* or an object of"),
     (FEATURE, {"solver": "lbfgs"}, "solver='lbfgs' must be 'auto', 'noisy-gd', 'nois"),
-    (FEATURE, {"solver": FeatureDPSGD(public_loss="impute")}, "impute' needs a netw"),
     (FEATURE, {"public_target": "yes"}, "public_target='yes' is unknown"),
     (FEATURE, {"public_features": ["a"]}, "set_output"),
     (FEATURE, {"public_features": [7]}, "index 7"),
@@ -141,7 +137,8 @@ PARAMETERS = [
     (KNOWING[:1], {"public_model": SEVEN}, r"public_model has the labels \[7\]"),
     (KNOWING[:1], {"public_model": clone(LINEAR).fit(*NINE)}, ODD),
     (EVERY[2:] + NETWORK + DPSGDF, {"bounds": "privat"}, "private_bounds"),
-    (EVERY[2:] + NETWORK, {"bounds": "private"}, "private_bounds"),
+    (EVERY[2:], {"bounds": "private"}, "private_bounds"),
+    (NETWORK, {"bounds": "private", **LOOP}, "private_bounds"),
     (BALANCED, {"C": 1.0}, BALANCES),
     (BALANCED, {"fit_intercept": False, "public_target": True}, BALANCES),
     (BALANCED, {"solver": NoisyGradientDescent(max_weight_norm=1.0)}, BALANCES),
@@ -149,24 +146,13 @@ PARAMETERS = [
     (BALANCED, {"solver": "feature-dp-sgd", "public_features": [0]}, BALANCES),
     (BALANCED, {"epsilon": 1e-9, "delta": 1e-12}, BALANCES),
     (DPSGDF, {"class_weight": "balanced", "loss": "hinge"}, BALANCES),
-    (NETWORK, {"class_weight": "balanced"}, BALANCES),
+    (NETWORK, {"class_weight": "balanced", **LOOP}, BALANCES),
 ]
 NETWORKS = [
     ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes=\(0,\) must be an int or a"),
     ({"hidden_layer_sizes": np.array(1.0)}, "hidden_layer_sizes=.* must be an int"),
-    ({"pretraining": "imagenet"}, "pretraining='imagenet' must be 'linear', 'class"),
-    ({"pretraining": "class_sums"}, "a public target .public_target=True"),
-    ({"pretraining": "public"}, "a public target .public_target=True"),
-    ({"pretraining": "linear"}, "linear' needs a public target"),
-    (FROM_LINEAR | {"hidden_layer_sizes": (9, 1)}, "hidden layers of at least 2 neur"),
-    (FROM_LINEAR | {"solver": NoisySGD(normalize=True)}, "=False and row_norm='auto'"),
-    (FROM_LINEAR | {"bounds": False, **LOOP}, "linear' needs bounds of all columns"),
-    (PUBLIC | {"pretraining": TINY}, "is too small for the linear model: raise one of"),
-    ({"pretraining": Pretraining(budget_share=2)}, "budget_share=2 must be a number"),
-    ({"trained_layers": "first"}, "trained_layers='first' is unknown"),
-    ({"trained_layers": "last"}, "last' needs pretrained hidden layers"),
-    (PUBLIC | LAST_LAYER, "last' needs pretrained hidden layers"),
-    ({"solver": FeatureDPSGD(public_loss="impute")}, "='impute' of solver needs pretr"),
+    ({"hidden_layer_sizes": (9, 1)}, "must be at least 2, two neurons for each of 1"),
+    ({"backend": NumpyBackend(dtype="float64")}, "dtype='float64' of backend has no "),
     ({"backend": "jax"}, "backend='jax' must be 'numpy', 'torch', or an object"),
     ({"backend": NumpyBackend(dtype="float16")}, "dtype='float16' is unknown"),
     ({"public_target": True, "public_features": "all"}, "there is nothing to protect"),

@@ -173,7 +173,7 @@ def test_a_public_model_without_finite_margins_is_refused_before_the_charge(data
 
 
 TOO_LATE = {"solver": NoisyGradientDescent(noise_decay=7)}
-RANDOM = {"hidden_layer_sizes": (8,), "pretraining": None}
+RANDOM = {"hidden_layer_sizes": (8,)}
 PURE_NOISE = [
     (LOGISTIC, {}, {"solver": NoisyGradientDescent(noise_decay=5)}),
     (FeatureDPRegressor, {"target_bounds": (0, 1)}, TOO_LATE),

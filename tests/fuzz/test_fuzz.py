@@ -235,9 +235,6 @@ VALUES |= {
         built(solvers.GaussianCentering, solvers.AdaptiveCentering),
     ),
     "backend": one_of("numpy", "torch", built(solvers.NumpyBackend)),
-    "pretraining": one_of(
-        *("auto", None, "public", "class_sums", "linear", built(solvers.Pretraining))
-    ),
 }
 #: Parameters of small fits that should work, of whatever estimator has them.
 SMALL = {

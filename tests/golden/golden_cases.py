@@ -115,14 +115,14 @@ ROTATED = {"elsewhere": {"integers": False, "rtol": None}}
 #: The covariance is taken apart into eigenvectors, whose signs LAPACK chooses, before
 #: draws; no array but the output depends on them.
 DRAWN = {"elsewhere": {"rtol": None}}
-#: What comes before the loop is trained on public rows in float32.
-SINGLE = {"elsewhere": {"rtol": 1e-5}}
 #: The optimum without privacy is found to 1e-4 or so.
 OPTIMUM = {"epsilon": float("inf"), "elsewhere": {"rtol": 1e-3, "texts": False}}
 #: With so few records no smaller budget sees any.
 BOUNDS = {"bounds": "private", "epsilon": 30.0}
 ONE_SHOT = {**LABELS, **ROTATED, "solver": "auto"}
 
+#: With fewer records or a smaller budget a network has no random neurons.
+NEURONS = {"hidden_layer_sizes": (16,), "epsilon": 40.0}
 #: Poisson batches of 40 of 150 rows.
 SAMPLED = {"solver": NoisySGD(batch_size=40, max_iter=4)}
 
@@ -234,15 +234,18 @@ CASES = [
                 "bounds": (0, 1),
                 "solver": NoisySGD(max_iter=3),
             },
-            **{"hidden_layer_sizes": (8,), **SINGLE},
+            "hidden_layer_sizes": (8,),
         },
         {
             "nothing public": {},
-            "both public, class sums": {**SOME, "pretraining": "class_sums"},
-            "both public, linear alone": {**SOME, "solver": "auto"},
-            "both public, linear, Poisson": {
-                **{**SOME, "pretraining": "linear", "trained_layers": "all"},
+            "both public, neurons": {**SOME, "solver": "auto", **NEURONS},
+            "both public, Poisson": {
+                **SOME,
                 "solver": NoisySGD(batch_size=30, max_iter=3),
+            },
+            "both public, zero padding": {
+                **SOME,
+                "solver": FeatureDPSGD(max_iter=3, public_loss="zero"),
             },
             "replace_special, class weight": {**NULLED, "class_weight": {0: 2.0}},
         },

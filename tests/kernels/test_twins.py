@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
-from skfdp.kernels import contributions, network, sampling, tiles
+from skfdp.kernels import contributions, sampling, tiles
 from skfdp.kernels.contributions import Clip, PerRow, limits_of
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 from skfdp.queries.linear import LinearQuery
@@ -199,26 +199,6 @@ def test_sums(name, kind, units, monkeypatch):
 
 
 BATCH = np.sort(RNG.permutation(N)[:70])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_networks(dtype):
-    rng = np.random.default_rng(0)
-    z, shape = rng.integers(-(2**20), 2**20, (50, 12)).astype(dtype), (50, 12)
-    scales = 2.0 ** rng.integers(-20, 9, 50), rng.random(12)
-    inputs = rng.integers(-1, 3, (50, 13)).astype(dtype)
-    same(network.activate, z, *scales, 9)
-    same(network.masked, z, scales[1], inputs, 9)
-    errors = wild(0, *shape)
-    all_active = network.masked.compiled(errors, np.ones(12), np.ones(shape), 9)
-    found = network.Operations(dtype).integers(errors, 9)
-    for one, other in zip(found, all_active, strict=True):
-        np.testing.assert_array_equal(one, other)
-    sparse_rows = z * (rng.random(shape) < 0.1)
-    vectors = rng.integers(-9, 9, (12, 5)).astype(dtype)
-    same(network.add_product, sparse_rows, vectors, np.zeros((50, 5), dtype))
-    turned = sparse_rows, rng.integers(-9, 9, (50, 5)).astype(float)
-    same(network.add_turned_product, *turned, np.zeros((12, 5)))
 
 
 FITS = """

@@ -26,7 +26,6 @@ from skfdp.queries.network import MLPQuery
 from skfdp.queries.statistics import (
     Binades,
     BinCounts,
-    ClassSum,
     CrossSum,
     EvenBins,
     GridRowSum,
@@ -34,7 +33,6 @@ from skfdp.queries.statistics import (
     RowSum,
     ScoreTable,
     TemperatureSum,
-    clipped,
 )
 from skfdp.solvers.adaptive_centring import Shells
 
@@ -179,7 +177,7 @@ def coded(table, sign=-1):
     return CodedGridRows.build(categories, numbers, N_ROWS, 5)
 
 
-CROSS, CLASSES = CrossSum.planned, ClassSum.planned
+CROSS = CrossSum.planned
 QUERIES = {
     "rows": Case(RowSum.planned(), 2.0, lambda t: RowSum(t.X, N_ROWS)),
     "rows, bounded": Case(
@@ -234,16 +232,6 @@ QUERIES = {
         LabelSum.planned(3, 1.0, centred=True),
         ROOT2,
         lambda t: LabelSum(t.rows, t.label, 3, 1.0, centred=True),
-    ),
-    "class sums": Case(
-        CLASSES(nonnegative=False),
-        2.0,
-        lambda t: ClassSum(on_grid(t.X), t.group, N_GROUPS, False),
-    ),
-    "class sums, bounded": Case(
-        CLASSES(nonnegative=True),
-        ROOT2,
-        lambda t: ClassSum(on_grid(t.X), t.group, N_GROUPS, True),
     ),
     "binades": Case(
         BinCounts.planned(3), math.sqrt(6), lambda t: BinCounts(t.X, Binades())
@@ -423,12 +411,6 @@ def test_a_bound_that_is_too_small_is_noticed(case):
         check_neighbours(short, 0, list(private_parts(0))[::2])
 
 
-def outward(values, coarser):
-    """Cut rows, and round them away from zero: in a coarse grid they grow."""
-    rows = honest_rows(values) / coarser
-    return np.sign(rows) * np.ceil(np.abs(rows))
-
-
 def either_sign(query, index, unit):
     """Leave rows below zero as they are."""
     return honest_block(dataclasses.replace(query, nonnegative=False), index, unit)
@@ -460,18 +442,10 @@ def unclipped(values, low, high):
 
 
 SUMS = "skfdp.queries.statistics."
-honest_clip, honest_rows, honest_sum = np.clip, clipped, ScoreTable.exact_sum
+honest_clip, honest_sum = np.clip, ScoreTable.exact_sum
 honest_block, honest_cross = RowSum._of_block, CrossSum.exact_sum
 #: The case that notices, and what takes the place of what.
 SABOTAGES = {
-    "rows of classes that are not cut": (
-        "class sums, bounded",
-        {SUMS + "clipped": lambda v, coarser: np.trunc(v / coarser)},
-    ),
-    "rows of classes that are rounded away from zero": (
-        "class sums, bounded",
-        {SUMS + "clipped": outward, SUMS + "sum_unit": lambda *a: 2.0**-3},
-    ),
     **{
         f"rows that are too long: {which}": (which, {SUMS + "SHRINK": 1.001})
         for which in ("rows", "rows, bounded", "cross moments, bounded")

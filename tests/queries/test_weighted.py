@@ -12,7 +12,7 @@ from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Relation
-from skfdp.queries.statistics import ClassSum, CrossSum, LabelSum, RowSum
+from skfdp.queries.statistics import CrossSum, LabelSum, RowSum
 from skfdp.queries.weighted import Weighted, weighted
 
 SIZES = (1, 2, 5, 3)
@@ -34,11 +34,9 @@ def on_grid(X):
 
 PUBLIC = np.random.default_rng(2).normal(size=(N_ROWS, 3))
 PUBLIC *= 0.99 / np.linalg.norm(PUBLIC, axis=1, keepdims=True)
-GROUP = np.arange(N_ROWS) % 2
 QUERIES = {
     "rows": lambda X, y: RowSum(X, CAPACITY),
     "labels": lambda X, y: LabelSum(on_grid(PUBLIC), y, 3, 1.0),
-    "class sums": lambda X, y: ClassSum(on_grid(X), GROUP, 2, False),
     "cross moments": lambda X, y: CrossSum(
         on_grid(X), 1.0, on_grid(PUBLIC).values, False
     ),

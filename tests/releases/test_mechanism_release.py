@@ -323,10 +323,7 @@ FITS = {
     "label loop": partial(LOGISTIC, **ALL, solver=LOOP),
     "label statistic": partial(LOGISTIC, **ALL, solver="one-shot"),
     "network": NETWORK,
-    "network, linear": partial(NETWORK, public_target=True, pretraining="linear"),
-    "network, class sums": partial(
-        NETWORK, public_target=True, pretraining="class_sums"
-    ),
+    "network, linear": partial(NETWORK, public_target=True, solver="auto"),
     "mean": CENTRING,
     "cross moments": partial(CENTRING, public_features=[0]),
 }
