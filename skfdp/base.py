@@ -150,10 +150,10 @@ encoder_ : DeclaredEncoder
 coef_noise_ : CoefficientNoise
     Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
 interactions_ : Interactions
-    Interactions of public columns, if the schema of a table with a private target has
-    them and the budget is large enough. Their margins,
-    ``interactions_.beside(rows)`` of the encoded public columns, are added to those of
-    `coef_`.
+    Interactions of public columns, or of all columns if none is public, if the schema
+    of a table with a private target has them and the budget is large enough. Their
+    margins, ``interactions_.beside(rows)`` of these encoded columns, are added to those
+    of `coef_`.
 input_scaler_ : InputScaler
     Clipping and scaling of inputs; the same function in `fit` and `predict`.
 solver_ : object of `skfdp.solvers`

@@ -249,16 +249,16 @@ class LinearModel(PrivateEstimator):
         return Centring(kind, bool(self.fit_intercept), share, norm, clips)
 
     def _with_interactions(self, public: PublicRecords, method: Method) -> Method:
-        """Return the method with interactions of public columns, if there can be any.
+        """Return the method with interactions of columns, if there can be any.
 
-        A public target has boosted trees instead.
+        They are those of the public columns, or if nothing is public of all columns. A
+        public target has boosted trees instead.
         """
         asked = getattr(public.declared.schema, "interactions", None)
-        can_have = public.mask.any() and not (public.has_target or public.sparse)
-        if asked is None or not can_have or public.in_partitions:
+        if asked is None or public.has_target or public.sparse or public.in_partitions:
             return method
-        known = public.encoding, public.encoded, asked == "pairs"
-        return WithInteractions(method, *known)
+        encoded = public.encoded if public.mask.any() else None
+        return WithInteractions(method, public.encoding, encoded, asked == "pairs")
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
         """Return the fitted attributes, from weights on the rescaled columns.
@@ -685,7 +685,8 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         if mixed and not many and type(solver) is NoisyGradientDescent:
             first = self._label_statistic(public, OneShot.max_iter, False)
             yield FirstModel(first, descent(follows=True))
-        yield descent(public_model=self.public_model)
+        last = descent(public_model=self.public_model)
+        yield last if public.mask.any() else self._with_interactions(public, last)
 
     def _label_statistic(
         self, public: PublicRecords, max_iter: int, estimates: bool = True

@@ -108,8 +108,9 @@ class TableSchema:
         Number of lines of a CSV file before the line of names.
     interactions : {"auto", "pairs", None}, default="auto"
         Whether linear models of a private target have interactions of public columns,
-        beside the effects of single columns. "auto": if the budget is large enough for
-        the number of records (:ref:`interactions`). "pairs": always; a fit that cannot
+        or of all columns if none is public, beside the effects of single columns.
+        "auto": if the budget is large enough for the number of records
+        (:ref:`interactions`). "pairs": with smaller budgets, too; a fit that cannot
         have interactions is refused.
     declared_by : str, default=None
         Name of a file from another source, from which the declarations come.

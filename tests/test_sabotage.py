@@ -66,6 +66,14 @@ privacy/test_ledger_files.py::test_attack_10_equal_charges_to_two_copies_end_in_
 estimators/test_checkpoint.py::test_another_fit_is_refused_and_the_key_destroyed[row]
 """)
 NIGHTLY = mutants(r"""
+# solvers/interactions.py: marginals charged for one of the two rows
+-return budget.event(MARGINALS, std, sensitivity=reach)
++return budget.event(MARGINALS, std / reach, sensitivity=1.0)
+estimators/test_interactions.py::test_a_product_of_private_columns_is_learnt
+# solvers/interactions.py: products of numbers before the grid
+-own, width = own.on_grid(), own.shape[1]
++own, width = own, own.shape[1]
+estimators/test_interactions.py::test_what_lies_below_the_grid_changes_no_product
 # privacy/events.py: a replaced record counts once
 -return 2 * clip_norm if replaced is None else replaced
 +return clip_norm if replaced is None else replaced

@@ -5,7 +5,7 @@ of the columns that tell most, each by itself (`--public most`). *auto* and *lin
 public models of the default fit, and *boosting* has the public columns alone. "labels":
 all columns are public, and the target is private. *default* is our fit, and *flips* are
 boosted trees in a `LabelDPClassifier` or `LabelDPRegressor`, which cross-validation on
-the random targets chooses. "pairs": the target is private, all or some columns are
+the random targets chooses. "pairs": the target is private, all, some or no columns are
 public, and *additive* has ``interactions=None``. "noise": variances of a random number,
 and the least ones that any unbiased table of chances has. Scores are R2 for numbers,
 and log-loss for classes, with chances cut to [.001, .999]. Tables "own" were looked at
@@ -105,8 +105,8 @@ def lines(part: str, name: str, load, given):
     frame, declared = with_curves(X, raw)
     public, share = np.ones(raw.max() + 1, bool), given.public
     share = "all" if part == "labels" else share
-    if share == "half":
-        public = public_columns(raw, "half")
+    if share in ("half", "none"):
+        public = public_columns(raw, "half") & (share == "half")
     elif share == "most":
         public = most(frame, [place for place, _ in declared.values()], y)
     columns = {
@@ -214,7 +214,8 @@ def main() -> None:
     parser.add_argument("part", choices=[*PARTS, "noise"], nargs="?")
     parser.add_argument("--tables", nargs="*", help="names; default: all")
     parser.add_argument("--methods", nargs="*", help="default: all of the part")
-    parser.add_argument("--public", choices=("half", "most", "all"), default="half")
+    shares = "half", "most", "all", "none"
+    parser.add_argument("--public", choices=shares, default="half")
     parser.add_argument("--sizes", nargs="*", type=int, default=[3000, MOST])
     parser.add_argument("--epsilons", nargs="*", type=float, help="default: four")
     parser.add_argument("--seeds", nargs="*", type=int, default=range(5))

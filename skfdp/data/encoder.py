@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skfdp.addresses import Versioned, public
 from skfdp.data._basis import Block, Smoothing, placed
 from skfdp.data.arrays import blanked, check_no_path, raw_column
-from skfdp.data.codes import LINEAR_STEPS, CodedGridRows
+from skfdp.data.codes import LINEAR_STEPS, ONE, CodedGridRows
 from skfdp.data.grid import on_grid
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
@@ -267,6 +267,18 @@ class _Entries:
         curve = curve if curve.smooth.size else None
         return dataclasses.replace(self, start=own.start, curve=curve)
 
+    def on_grid(self) -> _Entries:
+        """Return the block with the weights of `term`, as integers hold them."""
+        if self.values is None:
+            return self
+        if self.values.shape[1] == 1:  # a linear term
+            steps = ONE * LINEAR_STEPS
+            return dataclasses.replace(
+                self, values=np.rint(self.values * steps) / steps
+            )
+        upper = np.rint(self.values[:, 1] * ONE) / ONE
+        return dataclasses.replace(self, values=np.stack([1 - upper, upper], axis=1))
+
     def term(
         self, blocks: tuple[Block, ...], factors: np.ndarray
     ) -> tuple[np.ndarray | csr_array, ...]:
@@ -341,6 +353,20 @@ class CodedRows:
         parts, shape = self.parts, (self.shape[0], smoothing.n_columns)
         parts = tuple(part.smooth(smoothing) for part in parts)
         return CodedRows(parts, shape, self.blocks)
+
+    def on_grid(self) -> CodedRows:
+        """Return the rows with the weights that `integers` have."""
+        return dataclasses.replace(self, parts=tuple(o.on_grid() for o in self.parts))
+
+    @property
+    def encoded(self) -> CodedRows:
+        """The same rows without smooth terms."""
+        blocks = self.blocks
+        parts = tuple(
+            dataclasses.replace(part, start=blocks[part.block].start, curve=None)
+            for part in self.parts
+        )
+        return CodedRows(parts, (self.shape[0], _width(blocks)), blocks)
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
         """Return the rows with zeros in the blocks that the mask `blocks` excludes."""

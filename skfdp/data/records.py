@@ -77,6 +77,8 @@ class PublicRecords:
     #: Only for an encoded table: the block number of each category column, and -1 for
     #: every other column; int64, shape (n_features,).
     levels: np.ndarray | None = None
+    #: Number of last columns that are products of private columns.
+    n_products: int = 0
     #: Weights and persons of the rows; None: each row is a record with weight 1.
     units: Units | None = None
     #: Whether sample weights were passed, even if all are 1.

@@ -580,8 +580,8 @@ class Descent:
             n_steps=last.n_steps,
             expected_gap=parameters.gap_of(
                 2 * replaced * public.n_effective,
-                public.n_features,
-                public.n_private,
+                public.n_features - public.n_products,
+                public.n_private - public.n_products,
                 public.n_classes,
                 public.has_target,
             ),
@@ -645,7 +645,7 @@ class Descent:
         )
         rate = rate_of(mu)
         if self._is_shrunk:
-            blocks = postprocessing.target_blocks(public.mask, has_model)
+            blocks = postprocessing.target_blocks(public, has_model)
             rate *= postprocessing.pull(mu, public.n_records, blocks)
             rate = min(rate, rate_of(mu * postprocessing.quietness(blocks)))
         return rate
@@ -744,7 +744,7 @@ class Descent:
     def _rescaled(self, theta, records, target_map, known, prepared, plan, mechanism):
         """Return the weights of a regression, shrunk and with released factors."""
         public, query, coordinates, rule = known
-        blocks = postprocessing.target_blocks(public.mask, prepared.has_model)
+        blocks = postprocessing.target_blocks(public, prepared.has_model)
 
         def shrink(theta: np.ndarray, curvature: float = 1.0) -> np.ndarray:
             if not self._is_shrunk:
@@ -821,6 +821,14 @@ class Descent:
             rate, rule.n_steps, momentum=rule.momentum, curvature=curvature
         )
         return dataclasses.replace(rule, learning_rate=rate, curvature=curvature)
+
+    def shrinks_blocks(self, public: PublicRecords) -> bool:
+        """Whether each block of weights is shrunk by itself, as with defaults."""
+        if self.centring.kind != "auto" or self.centring.clip_features:
+            return False
+        return self._is_shrunk or (
+            self.scales is None and postprocessing.is_measured(self, public, False)
+        )
 
     @property
     def _is_shrunk(self) -> bool:

@@ -36,6 +36,9 @@ from skfdp.solvers.method import Budget
 from skfdp.solvers.public_model import PublicModel, PublicRegression
 
 TEMPERATURE = "temperature"
+#: Scale of products of private columns: the standard deviation of a row, divided by
+#: that of all other columns. And the same for what they add to a prediction.
+SCALE_OF_PRIVATE, SHARE_OF_PRODUCTS = 0.2, 0.3
 #: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
 #: The `reach` of `TemperatureSum`, divided by the expected root mean square of margins:
@@ -116,11 +119,28 @@ def logit_blocks(
             # the logit as any other.
             spread *= math.sqrt(public.n_private / public.n_features)
         norm = norm if mask.any() and not mask.all() else 1.0
-        found.append(Spread(np.flatnonzero(columns), norm**2, several * spread))
+        own = Spread(np.flatnonzero(columns), norm**2, several * spread)
+        found += [own] if seen else parted(own, public.n_products)
     if bias is not None:
         spread = several * _INTERCEPT_SPREAD / bias
         found.append(Spread(np.array([mask.size]), bias**2, spread))
     return found
+
+
+def parted(block: Spread, n_products: int) -> list[Spread]:
+    """Return the products of private columns, which are the last ones, and the others.
+
+    Products are expected to add less to a prediction, and their block is shrunk by
+    itself. So it vanishes if the weights are no larger than their noise.
+    """
+    if not n_products:
+        return [block]
+    size = SCALE_OF_PRIVATE**2
+    others = dataclasses.replace(
+        block, columns=block.columns[:-n_products], square=block.square / (1 + size)
+    )
+    own = block.columns[-n_products:], others.square * size
+    return [Spread(*own, block.prior * SHARE_OF_PRODUCTS / SCALE_OF_PRIVATE), others]
 
 
 def expected(
@@ -207,7 +227,8 @@ def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
         return False
     if method.scales is not None:
         usual = method.scales.alpha is None and not public.target_map.log
-        return usual and public.n_features > MOST_USED and not has_model
+        n_columns = public.n_features - public.n_products
+        return usual and n_columns > MOST_USED and not has_model
     weight = public.class_weight
     return method.loss.name == "log_loss" and (
         weight is None or bool((weight == 1).all())
@@ -426,10 +447,18 @@ _FACTOR_SPREAD, _UNEXPLAINED = 0.7, 0.5
 _LARGEST = 99.0
 
 
-def target_blocks(public: np.ndarray, has_public_model: bool) -> list[Spread]:
-    """Return the blocks of a regression; `public` is the mask of public columns."""
+def target_blocks(records: PublicRecords, has_public_model: bool) -> list[Spread]:
+    """Return the blocks of a regression; the last one is of the other private columns.
+
+    "Other" is apart from products.
+    """
+    public, n_products = records.mask, records.n_products
     if public.all() or not public.any():
-        return [Spread(np.arange(len(public)), 1.0, SHARE)]
+        whole, *others = parted(Spread(np.arange(len(public)), 1.0, SHARE), n_products)
+        if not others:
+            return [whole]
+        # The prior of a regression is a share of the variance.
+        return [dataclasses.replace(whole, prior=SHARE * SHARE_OF_PRODUCTS**2), *others]
     columns = np.flatnonzero(public), np.flatnonzero(~public)
     sizes = len(columns[0]), len(columns[1])
     norms = parameters.block_norms(has_public_model, 0.0, sizes)

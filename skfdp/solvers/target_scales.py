@@ -186,7 +186,7 @@ class TargetScales:
             return ()
         n_means = self._n_means(public, has_public_model)
         log, n_effective = public.target_map.log, public.n_effective
-        blocks = postprocessing.target_blocks(public.mask, has_public_model)
+        blocks = postprocessing.target_blocks(public, has_public_model)
         pull = postprocessing.pull(mu, n_effective, blocks)
         # If the columns can contribute little, the target's scales get more budget.
         room = (0.4 if log else 0.6) * (1 - pull)

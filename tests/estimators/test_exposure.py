@@ -57,6 +57,7 @@ def schema(public=False, days=(0, 365), known=False, **more):
         "cost": Number(0.01, 2000),
     }
     given = {"outcomes": ["claims", "cost"], "exposure": "days"} | more
+    given = {"interactions": None} | given  # for to_sklearn
     return TableSchema(columns, **given)
 
 

@@ -118,7 +118,9 @@ def test_a_float_beside_the_integers_is_noticed(monkeypatch):
 
     def leaking(self):
         found, private = honest(self), ~self.public.mask
-        own = self.input_scaler.part(private).scale(np.asarray(self.X)[:, private])
+        own = self.public.input_scaler.part(private).scale(
+            np.asarray(self.X)[:, private]
+        )
         object.__setattr__(found, "of", own)
         return found
 

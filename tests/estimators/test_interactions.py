@@ -17,12 +17,14 @@ from skfdp import (
     PrivacyLedger,
     TableSchema,
 )
+from skfdp.audit import audit_replay
+from skfdp.data.encoder import Encoding
 from skfdp.data.grid import GRID
 from skfdp.data.validation import UtilityWarning
 from skfdp.inspection import EffectsDisplay
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import Relation
-from skfdp.queries.statistics import LabelSum
+from skfdp.privacy import AddOrRemoveOne, Relation
+from skfdp.queries.statistics import LabelSum, RowSum
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import interactions
 from skfdp.solvers.interactions import Interactions, ProductsOfShapes
@@ -319,6 +321,121 @@ def test_some_public_columns_and_several_classes():
     assert (table["column"] == "a × d").sum() == 3
 
 
+def private(kind=CLASSIFIER, asked="auto", X=None, n=3 * N, **given):
+    fit = {name: given.pop(name) for name in {"groups", "sample_weight"} & {*given}}
+    model = kind(20.0, schema=schema_of(kind, "", asked), random_state=0, **given)
+    own, y = table(kind, n)
+    return model.fit(own if X is None else X, y, **fit)
+
+
+@pytest.mark.parametrize("kind", [CLASSIFIER, REGRESSOR])
+def test_a_product_of_private_columns_is_learnt(kind):
+    X, told, y = people(seed=1)
+    found, plain = private(kind), private(kind, None)
+    if kind is REGRESSOR:
+        assert r2_score(told, found.predict(X)) > r2_score(told, plain.predict(X)) + 0.5
+    else:
+        one, other = (log_loss(y, model.predict_proba(X)) for model in (found, plain))
+        assert one < other - 0.15
+    own = found.interactions_
+    assert own.sizes.argmax() == own.names.index("a × b")
+    assert [event.label for event in found.privacy_.events].count("marginals") == 1
+    assert found.privacy_.epsilon <= 20
+    pytest.importorskip("matplotlib").use("Agg")
+    display = EffectsDisplay.from_estimator(found, columns=["a × b"])
+    assert display.effects["a × b"].kind == "heat map"
+    # Columns are independent, as the sizes assume.
+    rows = found.encoder_.transform(X)
+    each = [own.products(rows)[:, p] @ own.weights[0, p] for p in own.products.parts]
+    sizes = [math.sqrt(np.mean(one**2)) for one in each]
+    np.testing.assert_allclose(own.sizes[0], sizes, rtol=0.3, atol=0.02)
+    if kind is CLASSIFIER:
+        wanted = rows @ found.coef_.T + found.intercept_ + own.beside(rows)
+        np.testing.assert_allclose(found.decision_function(X), wanted[:, 0], atol=1e-12)
+
+
+def test_below_the_gate_private_releases_are_the_same_to_the_bit():
+    few = [private(asked=asked, n=N).privacy_.sha256 for asked in ("auto", None)]
+    assert few[0] == few[1]
+    for given in ({"C": 1.0}, {"centering": None}):  # no block is shrunk, or no centre
+        assert not hasattr(private(**given), "interactions_")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"groups": np.arange(3 * N) // 2},
+        {"sample_weight": 1 + np.arange(3 * N) % 3},
+        {"neighboring_relation": AddOrRemoveOne(3 * N)},
+    ],
+    ids=["persons", "weights", "add or remove"],
+)
+def test_private_products_of_persons_weights_and_added_records(given):
+    X, _, y = people(seed=1)
+    plain = private(asked=None, **given).predict_proba(X)
+    assert log_loss(y, private(**given).predict_proba(X)) < log_loss(y, plain) - 0.1
+
+
+def test_what_lies_below_the_grid_changes_no_product():
+    X, found = people(3 * N)[0], []
+    cells = np.random.default_rng(0).integers(1, 2**9 * 31 - 1, (4, 3 * N))
+    for share in (0.2, 0.4):
+        for name, cell in zip("abce", cells, strict=True):
+            steps = {"b": 2.0**14, "c": 2.0**9 * 32}.get(name, 2.0**9 * 31)
+            X[name] = (cell + share) / steps
+        model = private(X=X)
+        found.append([model.coef_, model.interactions_.weights])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def encoded_sums(persons=False):
+    """Return the query of the marginals, and each contribution."""
+    X, told, y = people(400)
+    ends = [[0.0, 0, 0, "f", 0], [1.0, 1, 0.5, "m", 1], [*[np.nan] * 3, None, 0.5]]
+    X = pd.concat([pd.DataFrame(ends, columns=X.columns), X[3:]], ignore_index=True)
+    model = CLASSIFIER(20.0, schema=schema_of(CLASSIFIER, "", "pairs"))
+    given = {"groups": np.arange(400) // 2} if persons else {}
+    query = model._on_records(interactions._encoded, X, y, **given)
+    unit = query.unit(0.01)
+    each = [query.exact_sum(None, np.array([i]), unit) * unit for i in range(400)]
+    return query, np.array(each)
+
+
+@pytest.mark.parametrize("persons", [False, True])
+def test_a_replaced_row_moves_the_marginals_by_at_most_their_sensitivity(persons):
+    query, each = encoded_sums(persons)
+    norms = np.linalg.norm(each, axis=1)
+    assert 0.9 < norms.max() <= 1
+    moved = np.linalg.norm(each[:, None] - each[None], axis=2).max()
+    claimed = RowSum.planned(nonnegative=True).sensitivity(Relation.of("replace_one"))
+    assert claimed == query.sensitivity(Relation.of("replace_one"))
+    assert 0.9 * claimed < moved <= claimed
+    assert (each >= 0).all()
+
+
+def test_products_of_a_row_are_bounded_whatever_was_released():
+    encoder = private(asked=None, n=200).encoder_
+    encoding, rng = Encoding(encoder, np.zeros(5, bool)), np.random.default_rng(0)
+    rows = encoder.transform(people(3000)[0])
+    sizes = set()
+    for power in (0, 1, 8, 30):
+        means = rng.random(rows.shape[1]) ** power * 0.3
+        found = ProductsOfShapes.of_independent(encoding, np.maximum(means, 1e-3))
+        norms = np.linalg.norm(found(rows), axis=1)
+        assert norms.max() <= interactions.reach_of(encoder.blocks_)
+        sizes.add(found.pairs.shape)
+    assert sizes == {ProductsOfShapes.of_independent(encoding, None).pairs.shape}
+
+
+def test_replays_of_private_products_find_nothing(monkeypatch):
+    monkeypatch.setattr(interactions, "GATES_IF_ASKED", (0.0, 0.0))
+    X, _, y = people(60)
+    model = CLASSIFIER(8.0, schema=schema_of(CLASSIFIER, "", "pairs"))
+    assert model.plan(X, y).events[0].label == "marginals"
+    assert audit_replay(model, X, y).passed
+
+
 def test_what_cannot_have_interactions_is_refused_before_the_charge():
     X, told, y = people(200)
     ledger = PrivacyLedger()
@@ -329,7 +446,8 @@ def test_what_cannot_have_interactions_is_refused_before_the_charge():
     ]
     for kind, public, known, given in tries:
         schema = schema_of(kind, public, "pairs", known)
-        with pytest.raises(ValueError, match="interactions='pairs' of the schema has"):
+        match = "interactions='pairs' of the schema (has|needs public columns, or def)"
+        with pytest.raises(ValueError, match=match):
             kind(1.0, schema=schema, ledger=ledger, **given).fit(X, y)
     assert not ledger.entries
 
