@@ -322,29 +322,19 @@ def fitted(epsilon=1.0, width=3, groups=None, **changes):
     return model.fit(X, np.arange(200) % 2, groups=groups)
 
 
-#: Fields and allowed values of deployments-schema.yaml, as of November 2026.
-REGISTRY = {
-    "basic": {
-        *("name", "data_curators", "intended_use", "data_product_region"),
-        *("description", "publication_date", "data_product_sector"),
-        "data_product_type",
-    },
-    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "privacy_loss": {
-        *("privacy_unit", "privacy_unit_details", "privacy_parameters"),
-        "privacy_parameters_details",
-    },
-    "deployment_model": {
-        *("model_name", "model_name_details", "actors", "release_type"),
-        *("release_type_details", "data_source_type", "data_source_type_details"),
-        *("access_type", "access_type_details"),
-    },
-    "accounting": {"post_processing", "composition"},
-    "implementation": {
-        *("preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"),
-    },
-    "administrative": {"sources", "notes", "registry_authors"},
-}
+#: Fields of deployments-schema.yaml, as of November 2026, in their sections.
+REGISTRY = """
+basic name data_curators intended_use data_product_type data_product_region description
+    publication_date data_product_sector
+dp_variant variant_name data_domain unprotected_quantities
+privacy_loss privacy_unit privacy_unit_details privacy_parameters
+    privacy_parameters_details
+deployment_model model_name model_name_details actors release_type release_type_details
+    data_source_type data_source_type_details access_type access_type_details
+accounting post_processing composition
+implementation preprocessing_and_hyperparameter_tuning mechanisms justification
+administrative sources notes registry_authors""".replace("\n    ", " ").split("\n")[1:]
+REGISTRY = {section: {*names} for section, *names in map(str.split, REGISTRY)}
 ALLOWED = {
     "data_product_type": ("Machine learning model",),  # and five others
     "variant_name": ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP"),
@@ -356,12 +346,9 @@ ALLOWED = {
 OWNER = {
     "data_curators": "Hospital of Cologne; Ministry",
     "intended_use": 'A "planning" model:\n# not for care',
-    "data_product_region": "Köln",
-    "publication_date": "2026-11-30",
-    "data_product_sector": "Healthcare",
-    "release_type": "One release",
-    "data_source_type": "Static",
-    "justification": "Tier 1.",
+    **{"data_product_region": "Köln", "publication_date": "2026-11-30"},
+    **{"data_product_sector": "Healthcare", "release_type": "One release"},
+    **{"data_source_type": "Static", "justification": "Tier 1."},
     "registry_authors": "R. Meyer",
 }
 
