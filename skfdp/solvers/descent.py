@@ -674,7 +674,8 @@ class Descent:
             plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
         start, n_steps = np.zeros(query.shape), plan.events[-1].n_steps
-        few = start.size <= postprocessing.MOST_WEIGHTS
+        further = public.n_products * (public.n_outputs == 1)
+        few = start.size <= postprocessing.MOST_WEIGHTS + further
         few = few and n_steps <= postprocessing.MOST_PATH
         steps = [] if few and plan.events[-1].sampling_rate == 1 else None
         if counts is not None:
