@@ -101,13 +101,7 @@ def scores(task: str, y: np.ndarray, predicted: np.ndarray) -> dict:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A split of a table, and its rows as numbers.
-
-    Attributes
-    ----------
-    table : Table
-    raw : Raw
-    """
+    """A split of a table, and its rows as numbers."""
 
     table: Table
     raw: Raw
@@ -444,23 +438,13 @@ GRID = {
 
 @dataclasses.dataclass(frozen=True)
 class Rival:
-    """A method to compare with.
+    """A method to compare with."""
 
-    Attributes
-    ----------
-    fit : callable
-        ``fit(problem, epsilon, seed)`` returns the predictions of each setting.
-    relation : str
-        What its proof is for.
-    tasks : tuple of str
-    needs : str, default=""
-        A package, or a variable of the environment in capitals.
-    """
-
+    #: Of a problem, epsilon and a seed; returns the predictions of each setting.
     fit: Callable[[Problem, float, int], Found]
-    relation: str
+    relation: str  # what its proof is for
     tasks: tuple[str, ...] = TASKS[:1]
-    needs: str = ""
+    needs: str = ""  # a package, or a variable of the environment in capitals
 
     @property
     def of_labels(self) -> bool:
@@ -499,14 +483,8 @@ def flipped(
     A record answers among its k likeliest classes: the truth, if it is one of them,
     with probability ``e**epsilon / (e**epsilon + k - 1)``, any of the others else; k
     makes the chance of a true answer largest. Under a uniform prior that is Warner's
-    randomised response, k being the number of classes.
-
-    Parameters
-    ----------
-    y : int ndarray of shape (n_rows,)
-    prior : ndarray of shape (n_rows, n_classes)
-    epsilon : float
-    rng : Generator
+    randomised response, k being the number of classes. The shape of `prior` is (n_rows,
+    n_classes).
     """
     n_rows, n_classes = prior.shape
     order = np.argsort(-prior, axis=1, kind="stable")

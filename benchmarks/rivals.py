@@ -216,14 +216,9 @@ def source() -> dict:
 
 
 class Cells:
-    """Scores by table, budget, score, method, setting and seed.
+    """Scores by table, budget, score, method, setting and seed, from lines of results.
 
-    Parameters
-    ----------
-    entries : list of dict
-        The lines of a file of results.
-    without : str, default="no basis"
-        Settings whose names hold this are left out.
+    Settings whose names hold `without` are left out.
     """
 
     def __init__(self, entries: list[dict], without: str = "no basis"):

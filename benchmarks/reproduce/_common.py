@@ -187,11 +187,7 @@ def _version(package: str) -> str | None:
 class Store:
     """A JSON file that is rewritten after each entry, so that a run can resume.
 
-    Parameters
-    ----------
-    path : str or Path
-    config : dict
-        What the entries depend on; a file of another configuration is started anew.
+    Entries depend on `config`; a file of another configuration is started anew.
     """
 
     def __init__(self, path: str | Path, config: dict):

@@ -90,12 +90,9 @@ FEATURE_NAMES = [
 
 
 def load_images(name: str, subset: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return images of 784 pixels from 0 to 255, and their labels.
+    """Return images of 784 pixels from 0 to 255, and their labels; "train" or "test".
 
-    Parameters
-    ----------
-    name : "mnist" or "fashion-mnist"
-    subset : "train" or "test"
+    `name` is "mnist" or "fashion-mnist".
     """
     prefix = {"train": "train", "test": "t10k"}[subset]
     files = f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz"
@@ -114,17 +111,10 @@ def load_images(name: str, subset: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def load_adult(subset: str) -> Bunch:
-    """Return Adult, with bounds and categories that are declared, not learnt.
+    """Return Adult, with bounds and categories that are declared; "train" or "test".
 
-    Parameters
-    ----------
-    subset : "train" or "test"
-
-    Returns
-    -------
-    adult : Bunch
-        `data`, a frame with UCI's names; `target`, a series of "<=50K" and ">50K";
-        `bounds` and `categories`, dicts by column.
+    `data` is a frame with UCI's names, `target` a series of "<=50K" and ">50K";
+    `bounds` and `categories` are dicts by column.
     """
     file = {"train": "adult.data.gz", "test": "adult.test.gz"}[subset]
     folder = _folder("adult", [file])

@@ -23,22 +23,10 @@ TASKS = ("classification", "regression")
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """Training and test rows of a table, and what is declared.
+    """Training and test rows of a table, and what is declared."""
 
-    Attributes
-    ----------
-    X, X_test : DataFrame
-        Columns in `bounds` hold numbers, those in `categories` strings.
-    y, y_test : ndarray
-        Labels 0 and 1, or targets within `target_bounds`.
-    bounds : dict of str to (float, float)
-    categories : dict of str to list of str
-    target_bounds : (float, float)
-        (0, 1) for labels.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
+    X: pd.DataFrame  # columns in `bounds` hold numbers, those in `categories` strings
+    y: np.ndarray  # labels 0 and 1, or targets within `target_bounds`
     X_test: pd.DataFrame
     y_test: np.ndarray
     bounds: dict
@@ -56,24 +44,13 @@ class Raw:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A named source of splits.
-
-    Attributes
-    ----------
-    name : str
-    task : {"classification", "regression"}
-    load : callable
-        ``load(seed) -> Raw``.
-    delta : float, default=1e-5
-    source : str, default=""
-        A package or a data set that may be absent.
-    """
+    """A named source of splits."""
 
     name: str
-    task: str
-    load: Callable[[int], Raw]
+    task: str  # one of `TASKS`
+    load: Callable[[int], Raw]  # of a seed
     delta: float = 1e-5
-    source: str = ""
+    source: str = ""  # a package or a data set that may be absent
 
     def missing(self) -> str | None:
         """Return why this table cannot be loaded here, or None."""

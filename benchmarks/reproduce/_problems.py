@@ -191,31 +191,15 @@ def classes(rng, n_public, n_private, count, n_classes) -> Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Generated:
-    """A generated table: rows of a fixed problem, fresh for each seed.
+    """A generated table: rows of a fixed problem, fresh for each seed."""
 
-    Attributes
-    ----------
-    seed : int
-        Of the problem.
-    n_rows : int
-    make : callable
-        ``make(rng) -> Problem``.
-    strength : float
-        Standard deviation of the log odds.
-    rate : float
-        Share of class 1, of two.
-    n_classes : int
-    widen : float
-        Factor of the declared bounds.
-    """
-
-    seed: int
+    seed: int  # of the problem
     n_rows: int
     make: Callable[[np.random.Generator], Problem]
-    strength: float = 2.0
-    rate: float = 0.4
+    strength: float = 2.0  # standard deviation of the log odds
+    rate: float = 0.4  # share of class 1, of two
     n_classes: int = 2
-    widen: float = 1.0
+    widen: float = 1.0  # factor of the declared bounds
 
     def load(self, seed: int) -> Split:
         """Return training rows, and `N_TEST` more, of the problem."""

@@ -38,52 +38,25 @@ from _problems import (
 #: The half put aside. Half of each kind, by a list, so that nobody can move a table.
 ASIDE = frozenset(
     {
-        "wine",
-        "anes96 vote",
-        "randhie any visit",
-        "mnist 6000",
-        "adult 3000",
-        "strong numbers, 3 and 8 x 5",
-        "rare 3 %, 6 columns",
-        "rare 7 %, 20 columns",
-        "tails, student",
-        "curved, 1000",
-        "blocks of factors, 7000",
-        "weak survey, 30 x 4",
-        "private idle, 5000",
-        "public idle, 1000",
-        "interactions, 2000",
-        "4 classes, 1000",
-        "10 classes, 7000",
-        "wide bounds, 7000",
-        "plain, 500, 30 columns",
-        "plain, 50000, 40 columns",
+        *("wine", "anes96 vote", "randhie any visit", "mnist 6000", "adult 3000"),
+        *("strong numbers, 3 and 8 x 5", "rare 3 %, 6 columns", "rare 7 %, 20 columns"),
+        *("tails, student", "curved, 1000", "blocks of factors, 7000"),
+        *("weak survey, 30 x 4", "private idle, 5000", "public idle, 1000"),
+        *("interactions, 2000", "4 classes, 1000", "10 classes, 7000"),
+        *("wide bounds, 7000", "plain, 500, 30 columns", "plain, 50000, 40 columns"),
     }
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A classification table with declared bounds and declared public columns.
-
-    Attributes
-    ----------
-    name : str
-    load : callable
-        ``load(seed) -> Split``.
-    public : callable
-        Returns the indices of the public columns; the others are private.
-    seeds : int
-        Splits that a closing figure takes: 20, or 5 where a fit takes long.
-    source : str, default=""
-        A package or a data set that may be absent.
-    """
+    """A classification table with declared bounds and declared public columns."""
 
     name: str
-    load: Callable[[int], Split]
-    public: Callable[[], np.ndarray]
-    seeds: int = 20
-    source: str = ""
+    load: Callable[[int], Split]  # of a seed
+    public: Callable[[], np.ndarray]  # returns the indices of the public columns
+    seeds: int = 20  # splits of a closing figure; 5 where a fit takes long
+    source: str = ""  # a package or a data set that may be absent
 
     @property
     def half(self) -> str:

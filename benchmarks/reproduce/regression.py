@@ -40,33 +40,20 @@ EPSILONS, DELTA = (0.1, 0.3, 1.0, 3.0, 8.0, 1e6), 1e-5
 #: The half put aside, by name; fixed before the first run.
 ASIDE = frozenset(
     {
-        "plain, 5000 x 30",
-        "plain, 500 x 5",
-        "heavy tails, 20000 x 15",
-        "curved, 1000 x 10",
-        "factors, 10000 x 40",
-        "strong and one-hot, 8000",
-        "loose bounds, 1000 x 6",
-        "star98 math",
-        "randhie visits",
+        *("plain, 5000 x 30", "plain, 500 x 5", "heavy tails, 20000 x 15"),
+        *("curved, 1000 x 10", "factors, 10000 x 40", "strong and one-hot, 8000"),
+        *("loose bounds, 1000 x 6", "star98 math", "randhie visits"),
     }
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A named table, its declared bounds, and who needs statsmodels.
-
-    Attributes
-    ----------
-    name : str
-    load : callable
-        Returns X, y, bounds of the columns and of the target. Columns are declared
-        public from the right.
-    statsmodels : bool, default=False
-    """
+    """A named table, its declared bounds, and who needs statsmodels."""
 
     name: str
+    #: Returns X, y, bounds of the columns and of the target. Columns are declared
+    #: public from the right.
     load: Callable[[], tuple]
     statsmodels: bool = False
 

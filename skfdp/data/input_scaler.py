@@ -45,32 +45,21 @@ class InputScaler:
     predictions are linear in X within the bounds. Rows may be longer than 1, and each
     query bounds the contribution of a record. Networks and centring clip the norms of
     rows.
-
-    Attributes
-    ----------
-    low, span : ndarray of shape (n_features,) or None
-        Columns become ``clip(x - low, 0, span) / span``; a column with an infinite span
-        is unchanged. None: no declared bounds.
-    feature_bound : float
-        Divisor of the rows after clipping to the bounds. With `shortens` it is also an
-        L2 bound, and longer rows are first scaled down to this norm. In a linear model
-        it is 1, or 8 if columns have no bounds. Infinite: rows are not divided.
-    normalize : bool
-        Scale every non-zero row to the norm `feature_bound` exactly.
-    public : bool ndarray of shape (n_features,) or None
-        Mask of public columns, if there are private columns, too. Public columns are
-        excluded from the norm and are not divided, because the norm of a complete row
-        would depend on private values.
-    shortens : bool
-        Whether rows longer than `feature_bound` are scaled down to this norm.
     """
 
+    #: Columns become ``clip(x - low, 0, span) / span``; a column with an infinite span
+    #: is unchanged. None: no declared bounds.
     low: np.ndarray | None = None
     span: np.ndarray | None = None
+    #: Divisor of the rows after clipping to the bounds. In a linear model it is 1, or 8
+    #: if columns have no bounds. Infinite: rows are not divided.
     feature_bound: float = 1.0
-    normalize: bool = False
+    normalize: bool = False  # scale non-zero rows to the norm `feature_bound` exactly
+    #: Mask of public columns, if there are private columns, too. Public columns are
+    #: excluded from the norm and are not divided, because the norm of a complete row
+    #: would depend on private values.
     public: np.ndarray | None = None
-    shortens: bool = True
+    shortens: bool = True  # scale rows longer than `feature_bound` down to this norm
     #: Divisor of each column in `mapped`, after the bounds were applied.
     divisor: float | np.ndarray = computed()
     #: Offset that `scale` subtracts from each column, and divisor of the difference.

@@ -534,27 +534,17 @@ FURTHEST = 1e100
 class TargetMap:
     """Rescaling of a regression target: ``(target - centre) / scale``.
 
-    Attributes
-    ----------
-    centre, scale : float
-        Released, or functions of a public target. The centre is 0 with a log link.
-    log : bool
-        Whether the link is a log link: rates are ``scale * exp(margin)``.
-    low, high : float
-        Declared bounds of the target; infinite without bounds.
-    error : float
-        Standard deviation of the noise in a released centre.
-    exposure : float
-        Mean exposure, released or of public ones; the scale is that of the target
-        divided by exposures. 1 without exposures.
+    Centre and scale are released, or functions of a public target.
     """
 
-    centre: float = 0.0
+    centre: float = 0.0  # 0 with a log link
     scale: float = 1.0
-    log: bool = False
-    low: float = -math.inf
+    log: bool = False  # whether the link is a log link: rates are scale * exp(margin)
+    low: float = -math.inf  # declared bounds of the target
     high: float = math.inf
-    error: float = 0.0
+    error: float = 0.0  # standard deviation of the noise in a released centre
+    #: Mean exposure, released or of public ones; the scale is that of the target
+    #: divided by exposures. 1 without exposures.
     exposure: float = 1.0
 
     def __call__(self, y: np.ndarray) -> np.ndarray:

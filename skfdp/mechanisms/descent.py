@@ -208,44 +208,19 @@ def descent(
     This is Algorithm 1 of Mahloujifar et al. (2023). With ``public_gradient=None`` it
     is DP-SGD.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Releases the sums. The charged event of label "descent" fixes the number of
-        steps, the sampling rate and the noise.
-    query : Query
-        The private sums.
-    rule : HeavyBall
-        Computes the next iterate from a released gradient.
-    n_records : int
-        Public number of records. Averages divide by the sampling rate times this
-        number, never by the size of a batch.
-    private_weight : float
-        Factor of the private gradient.
-    public_gradient : callable, default=None
-        ``theta -> ndarray``, a function of public facts only.
-    on_step : callable, default=None
-        ``(step, iterate) -> stop``; it gets released iterates only.
-    start : float64 ndarray of the query's shape, default=None
-        First iterate, a function of earlier releases and public facts; None means zero.
-    path : list, default=None
-        Each iterate and the gradient computed from it are appended to this list.
+    The mechanism releases the sums of the query. Its charged event of label "descent"
+    fixes the number of steps, the sampling rate and the noise. `rule` computes the next
+    iterate from a released gradient. Averages divide by the sampling rate times the
+    public `n_records`, never by the size of a batch.
 
-    Returns
-    -------
-    theta : float64 ndarray of the query's shape
-    n_iter : int
-        Number of steps taken; all planned steps stay charged.
+    `public_gradient` of theta and `start` (None: zero) are functions of public facts
+    and earlier releases. ``on_step(step, iterate)`` gets released iterates only, and
+    returns whether to stop. Each iterate and the gradient computed from it are appended
+    to `path`.
 
-    Raises
-    ------
-    ValueError
-        If an iterate is not finite; the charge stays.
-
-    Warns
-    -----
-    UtilityWarning
-        If a weight of the result exceeds `LARGEST_WEIGHT`.
+    The result is the last iterate, and the number of steps taken; all planned steps
+    stay charged. An iterate that is not finite raises ValueError, and the charge stays.
+    Weights beyond `LARGEST_WEIGHT` give a UtilityWarning.
 
     Notes
     -----

@@ -196,16 +196,9 @@ class Store:
     IMMEDIATE`` admits one writer at a time. Write-ahead logging with full
     synchronisation keeps the file correct if a process is killed.
 
-    Parameters
-    ----------
-    path : str, PathLike or None
-        None keeps the entries in memory.
-    dataset : str
-    identity : str, default=None
-        Identity that the ledger in the file must have; None accepts any.
-    newest : tuple of (int, str), default=None
-        Number of the newest charge that the file must hold, and the head of the chain
-        at that charge.
+    Without a `path` the entries are in memory. `identity` is that of the ledger in the
+    file; None accepts any. `newest` is the number of the newest charge that the file
+    must hold, and the head of the chain at that charge.
 
     Notes
     -----

@@ -62,28 +62,15 @@ def compose_pld(
 ) -> tuple[list[Any], float, str]:
     """Compose Poisson-sampled steps, a mu-GDP mechanism and pure mechanisms.
 
-    Parameters
-    ----------
-    steps : sequence
-        Pairs ``((noise, sensitivity, q, relation), count)``, in units of the clip norm.
-    full_batch_mu : float
-        Gaussian-DP parameter mu of all full-batch releases together; 0 without any.
-    spread : float, default=None
-        Width of the interval that holds nearly all composed privacy losses, if it is
-        known. A known width allows a finer grid of losses. None means a bound computed
-        from the steps.
-    pure : sequence, default=()
-        Pairs ``(epsilon, count)`` of mechanisms with pure epsilon-DP.
+    `steps` are pairs ``((noise, sensitivity, q, relation), count)``, in units of the
+    clip norm. `full_batch_mu` is the Gaussian-DP parameter of all full-batch releases
+    together; 0 without any. `pure` are pairs ``(epsilon, count)``. `spread` is the
+    width of the interval that holds nearly all composed privacy losses. A known width
+    allows a finer grid of losses; None means a bound computed from the steps.
 
-    Returns
-    -------
-    distributions : list of dp_accounting PrivacyLossDistribution
-        One for each direction between neighbours (the first output against the second,
-        and the reverse), or one if the two directions are equal.
-    rounding : float
-        Bound of the rounding error of the deltas.
-    description : str
-        The accountant and its discretisation, for reports.
+    The result has a privacy loss distribution of dp_accounting for each direction
+    between neighbours (one if they are equal), a bound of the rounding error of the
+    deltas, and the accountant with its discretisation, for reports.
     """
     # Raising a small rate to 1e-15 is safe. A larger rate never costs less, because
     # batches of a smaller rate can be sampled from batches of a larger rate. At this

@@ -201,13 +201,8 @@ class LinearQuery:
     ) -> np.ndarray:
         """Return the int64 sum of clipped contributions, in `unit`.
 
-        Parameters
-        ----------
-        theta : float64 ndarray of shape (n_outputs, n_columns)
-        batch : int64 ndarray or None
-            Row numbers; None means every row.
-        unit : float
-            The grid unit, a result of `unit`.
+        The shape of theta is (n_outputs, n_columns). `batch` are row numbers; None
+        means every row.
         """
         if not np.isfinite(theta).all():
             # Gradients would be useless and inexact. theta is public, so that the zeros
@@ -463,15 +458,8 @@ def label_bound(
     clip factor. For persons, `_rounding_of_persons` bounds the other rounding errors of
     the compiled kernels (:ref:`persons-and-weights`).
 
-    Parameters
-    ----------
-    public : PublicRecords
-    loss : Loss
-    rows : Integers
-        The public rows of the query.
-    event : Event
-        A descent with sensitivity ``2 clip_norm``. A smaller sensitivity needs less
-        noise, so the grid of this event is the coarsest.
+    `rows` are the public rows of the query, and `event` a descent with sensitivity ``2
+    clip_norm``. A smaller sensitivity needs less noise, so its grid is the coarsest.
     """
     if loss.label_reach is None or not (public.class_weight == 1).all():
         return event.sensitivity

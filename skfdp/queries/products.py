@@ -82,11 +82,7 @@ class Products:
         theta is scaled by a power of two and rounded to integers of 16 bits; the
         integers of an output have a norm of at most 2**16. So margins are exact and do
         not depend on the position of a row. Rounding changes an entry of theta by at
-        most ``2**-15 |theta|``.
-
-        Parameters
-        ----------
-        theta : float64 ndarray of shape (n_outputs, n_columns)
+        most ``2**-15 |theta|``. The shape of theta is (n_outputs, n_columns).
         """
         bits = tiles.round_weights(theta, self._n_stored, self._theta)
         try:

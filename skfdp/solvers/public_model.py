@@ -104,26 +104,16 @@ class _OfPublicColumns:
     """A fitted model that computes margins from the public columns alone.
 
     The margins are those of `linear`, plus `share` times those of `estimator`.
-
-    Attributes
-    ----------
-    estimator : estimator or None
-        Fitted on the public columns of ``input_scaler(X)``.
-    linear : (ndarray of shape (n_outputs, n_public), ndarray of shape (n_outputs,))
-        Weights and intercept of the linear part, or None.
-    share : float
-        Factor of the margins of `estimator`; 0 if `linear` has them.
-    prefitted : bool
-        Whether the margins of the training rows need no cross-validation, because the
-        model was not fitted on them or is a constant.
-    out_of_fold : ndarray of shape (n_rows, n_outputs) or None
-        Out-of-fold margins of the training rows, if computed already.
     """
 
-    estimator: Any
+    estimator: Any  # fitted on the public columns of ``input_scaler(X)``, or None
+    #: Weights (n_outputs, n_public) and intercept of the linear part, or None.
     linear: tuple[np.ndarray, np.ndarray] | None
-    share: float
+    share: float  # factor of the margins of `estimator`; 0 if `linear` has them
+    #: Whether the margins of the training rows need no cross-validation, because the
+    #: model was not fitted on them or is a constant.
     prefitted: bool = False
+    #: Out-of-fold margins (n_rows, n_outputs) of the training rows, if known already.
     out_of_fold: np.ndarray | None = None
 
     _predicts: ClassVar[str]

@@ -41,24 +41,12 @@ ROOT2, N_ROWS, N_GROUPS = math.sqrt(2), 9, 3
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Records of which every query can be made.
+    """Records of which every query can be made."""
 
-    Attributes
-    ----------
-    X : float64 ndarray of shape (N_ROWS, 3)
-        Private numbers; those of record 0 may be anything.
-    label : int64 ndarray of shape (N_ROWS,)
-        Private class, one of `N_GROUPS`.
-    group : int64 ndarray of shape (N_ROWS,)
-        Public class, one of `N_GROUPS`.
-    rows : GridRows
-        Public rows, of norm at most 1; the norm of row 0 is 1.
-    """
-
-    X: np.ndarray
-    label: np.ndarray
-    group: np.ndarray
-    rows: GridRows
+    X: np.ndarray  # three private numbers of each; those of record 0 may be anything
+    label: np.ndarray  # private class, one of `N_GROUPS`
+    group: np.ndarray  # public class, one of `N_GROUPS`
+    rows: GridRows  # public rows, of norm at most 1; the norm of row 0 is 1
 
     @classmethod
     def random(cls, seed):
