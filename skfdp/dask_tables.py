@@ -146,7 +146,7 @@ def _total(
 
 
 class _Lost(str):
-    """The type of an error: of a partition that did not answer, or of its graph."""
+    """Name of the error type of a partition that failed, without the error's text."""
 
 
 def _tried(call: Callable, *arguments: Any) -> Any:

@@ -36,7 +36,7 @@ _PAGE_STYLE = """\
 :root {color-scheme: light dark}
 body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
   padding: 0 1em}
-h1 {font-size: 1.4em} h2 {font-size: 1.15em; margin-top: 2em}"""
+h1 {font-size: 1.4em; overflow-wrap: anywhere} h2 {margin-top: 2em}"""
 # False-alarm rates at which the trade-off curve is drawn, denser near 0. With Poisson
 # batches each rate takes half a second.
 _FALSE_ALARMS = [(j / 15) ** 2 for j in range(1, 16)]

@@ -167,9 +167,9 @@ def public_gradient(
 ) -> Callable[[np.ndarray], np.ndarray] | None:
     """Return the exact gradient that is added to the noisy gradient, or None.
 
-    It is the sum of the gradient of a public loss and of a correction of the bias of
-    clipping. None: neither of them applies. `method` is the `Descent`, and `loss` that
-    for the rescaled target. `fitted` is as for `public_model.clipped_away`.
+    It sums the gradient of a public loss and a correction of the bias of clipping; None
+    if neither applies. `method` is the `Descent`, `loss` is the loss of the rescaled
+    target, and `fitted` is as for `public_model.clipped_away`.
     """
     terms, public = [], records.public
     if method.padding is not None:

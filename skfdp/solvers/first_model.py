@@ -89,7 +89,7 @@ class FirstModel:
     after: Descent | None
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
-        """Return the needs of both methods; the first one gets its own columns."""
+        """Return the needs of the first model on its columns, and of the descent."""
         own = public.of_public
         found = self.first.needs(own, budget)
         given = Needs.NO_PRIVATE_COLUMN, "" if own.sparse else Needs.DENSE
