@@ -51,6 +51,7 @@ EXTRAS = {
     "plot": ["matplotlib>=3.9"],
     "progress": ["rich>=13"],
     "parquet": ["pyarrow>=16.1"],
+    "onnx": ["skl2onnx>=1.20", "onnxruntime>=1.20"],
     "dask": ["dask[array,dataframe]", "dask>=2026.8", "distributed>=2026.8"],
 }
 EXTRAS["test"] = [

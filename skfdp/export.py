@@ -1,50 +1,44 @@
-"""Conversion of fitted linear models to Pipelines of scikit-learn."""
+"""Conversion of fitted linear models to Pipelines of scikit-learn.
+
+Every effect is a sum of ramps, ``clip((x - offset) / width, 0, 1)``, which skl2onnx can
+convert. A step is a ramp of almost no width. Pipelines have types of scikit-learn and
+functions of NumPy alone.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
-import operator
-import re
 import unicodedata
-from collections.abc import Iterable
-from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import TruncatedSVD
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    MinMaxScaler,
     Normalizer,
-    OneHotEncoder,
-    SplineTransformer,
+    OrdinalEncoder,
     StandardScaler,
 )
 from sklearn.svm import LinearSVC
-from sklearn.utils import check_array
 
 from skfdp.data._basis import Block
 from skfdp.data.cells import DAY, PARTS, objects
-from skfdp.data.column_types import number_form, pandas_for
+from skfdp.data.column_types import pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, as_number, text_of
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.schema import TableSchema
-
-_DATE = r"\d{4}-\d\d-\d\d"
-_TIME = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
-#: Patterns of text, and their replacements: a date loses nanoseconds and time zone, and
-#: becomes the local time. Any other text becomes one that is not a date.
-_LOCAL = {
-    rf"^({_DATE}{_TIME})((?<=\.\d{{6}})\d+)?(Z|[+-]\d\d:?\d\d(:\d\d)?)?\Z": r"\1",
-    rf"(?s)^(?!({_DATE}({_TIME})?)?\Z).*": "?",
-}
 
 
-def pipeline_of(model: Any) -> Any:
+def pipeline_of(model: Any, onnx: bool) -> Any:
     """Return a fitted linear model as a Pipeline; see `LinearModel.to_sklearn`."""
     public_model = getattr(model, "public_model_", None)
     if public_model is not None and public_model.share:
@@ -60,17 +54,15 @@ def pipeline_of(model: Any) -> Any:
             "in the schema."
         )
     convert = _of_numbers if model._reader.declaration.schema is None else _of_schema
-    columns, coef, intercept = convert(
-        model, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
-    )
-    steps = [("columns", columns), ("model", _linear(model, coef, intercept))]
-    found = Pipeline(steps)
+    weights = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    steps, coef, intercept = convert(model, *weights, onnx)
+    found = Pipeline([*steps, ("model", _linear(model, coef, intercept, onnx))])
     found.privacy_report_ = json.loads(model.privacy_.to_json())
     found.privacy_statement_ = model.privacy_.statement()
     return found
 
 
-def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
+def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray, onnx: bool) -> Any:
     # A fit on rows of zeros sets the attributes other than the weights.
     classes = getattr(model, "classes_", None)
     rows = np.zeros((2 if classes is None else len(classes), coef.shape[1]))
@@ -91,7 +83,7 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
                 "predictions by this column.",
                 UtilityWarning,
             )
-        if math.isfinite(units.low) and not of_rates:
+        if math.isfinite(units.low) and not (of_rates or onnx):
             clip = FunctionTransformer(
                 inverse_func=np.clip,
                 inv_kw_args={"a_min": units.low, "a_max": units.high},
@@ -104,150 +96,170 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray) -> Any:
     return found
 
 
-def _steps(*steps: Any) -> Any:
-    """Return a Pipeline. Each step is a transformer or a pair (function, keywords)."""
-    made = partial(FunctionTransformer, feature_names_out="one-to-one")
-    found = [
-        made(one[0], kw_args=one[1]) if type(one) is tuple else one for one in steps
-    ]
-    return make_pipeline(*found).set_output(transform="default")
-
-
-def _beside(transformers: list[tuple]) -> Any:
-
-    return ColumnTransformer(transformers).set_output(transform="default")
-
-
-def _imputer(value: Any) -> tuple:
-    """Return the step that replaces missing and infinite numbers by `value`."""
-    return np.nan_to_num, {"nan": value, "posinf": value, "neginf": value}
-
-
-# First steps: every cell becomes text as pandas writes it, and a missing cell becomes
-# empty text. Patterns then read the text as the schema reads the cell. What they cannot
-# read in the same way raises an error that names the column. The steps are methods of
-# pandas with positional arguments, because skops loses keywords.
-
-
-def _method(name: str, *args: Any) -> tuple:
-    return operator.methodcaller(name, *args), {}
-
-
-_DATES = ["datetime", "datetimetz"]
-_OTHERS = [*_DATES, "timedelta", "complexfloating"]
-
-
-def _to_texts(names: Iterable, *selected: Any) -> list[tuple]:
-    """Return the steps that convert columns to text; see `DataFrame.select_dtypes`.
-
-    If a column is not selected, `astype` raises an error that names it.
-    """
-    return [
-        _method("astype", "object"),
-        _method("infer_objects"),
-        _method("select_dtypes", *selected or (None, _OTHERS)),
-        _method("astype", dict.fromkeys(names, "object")),
-        _method("fillna", ""),
-        _method("astype", "str"),
-    ]
-
-
-def _parse_steps(names: Iterable, dtype: str, patterns: dict[str, str]) -> list[tuple]:
-    """Return the steps that replace patterns of text, and convert text to a type."""
-    steps = [_method("map", partial(re.sub, *pair)) for pair in patterns.items()]
-    return [*steps, _method("astype", dict.fromkeys(names, dtype))]
-
-
-def _dates(names: Iterable, usual: bool) -> list[tuple]:
-    """Return the steps that convert columns to dates in local time.
-
-    Text is refused if it is not ISO text (not `usual`), as it may be read differently.
-    """
-    texts = _to_texts(names, *((None, ["timedelta"]) if usual else (_DATES,)))
-    return [*texts, *_parse_steps(names, "datetime64[us]", _LOCAL)]
-
-
-def _to_numbers(names: Iterable, usual: bool = True) -> list[tuple]:
-    """Return the steps that convert columns to float64.
-
-    Text is refused if it has other separators than Python's (not `usual`), because the
-    text of a number would be read with these separators, too.
-    """
-    if not usual:
-        return [
-            _method("astype", "object"),
-            _method("fillna", np.nan),
-            _method("infer_objects"),
-            _method("select_dtypes", ["number", "bool"], ["timedelta", "complex"]),
-            _method("astype", dict.fromkeys(names, "float64")),
-        ]
-    patterns = {
-        r"(?i)^\s*true\s*\Z": "1",
-        r"(?i)^\s*false\s*\Z": "0",
-        # Durations and complex numbers remain, and raise an error.
-        rf"(?s)^(?!\s*{number_form('.', '').pattern}\s*\Z)(?!.*[:(/]).*": "nan",
-    }
-    return [*_to_texts(names), *_parse_steps(names, "float64", patterns)]
-
-
-def _words(names: Iterable, *more: tuple) -> list[tuple]:
-    ends = (np.asarray, {"dtype": "T"}), (np.strings.strip, {})
-    return [*_to_texts(names), *ends, *more, (np.asarray, {"dtype": "object"})]
+def _beside(*parts: tuple) -> Any:
+    """Return a ColumnTransformer of the parts that have columns."""
+    some = [(n, step, np.asarray(own).tolist()) for n, step, own in parts if len(own)]
+    return ColumnTransformer(some).set_output(transform="default")
 
 
 # Models of numbers: columns are filled, clipped, and with `normalize` scaled.
 
 
-def _of_numbers(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
-    """Convert a model without a schema to a transformer, weights and intercept.
+def _of_numbers(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tuple:
+    """Convert a model without a schema to transformers, weights and intercept.
 
-    The weights and the intercept act on the output of the transformer.
+    The weights and the intercept act on the output of the transformers.
     """
     scaler, width = model.input_scaler_, model.n_features_in_
-    bounded = np.isfinite(
-        np.full(width, np.inf) if scaler.span is None else scaler.span
-    )
-    low, high = scaler.offset, scaler.offset + scaler.factor
-    middle = np.where(bounded, low + scaler.factor / 2, 0.0)
-    # Missing public values stay missing, so that the linear model refuses them.
-    middle = np.where(model._reader.mask, np.nan, middle)
-    ends = np.array([np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)])
-    rows: Any = np.where(bounded, ends, [[0.0], [1.0]])
-    parts = [("rows", np.arange(width), [])]
-    if scaler.normalize and math.isfinite(scaler.feature_bound):
-        public = np.zeros(width, bool) if scaler.public is None else scaler.public
-        unit = StandardScaler()
-        parts = [("private", np.flatnonzero(~public), [unit, Normalizer()])]
-        parts += [("public", np.flatnonzero(public), [unit])] * bool(public.any())
-        intercept = intercept + (coef * scaler.offset).sum(axis=1)
-        coef = coef * (scaler.divisor * scaler.factor)
+    spans = np.full(width, np.inf) if scaler.span is None else scaler.span
+    bounded, offset = np.isfinite(spans), np.zeros(width) + scaler.offset
+    middle = np.where(bounded, offset + scaler.factor / 2, 0.0)
+    rows: Any = np.where(bounded, [offset, offset + scaler.factor], [[0.0], [1.0]])
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         frame = pandas_for("to_sklearn of a model with column names").DataFrame
         rows = frame(dict(zip(names, rows.T, strict=True)))
-    transformers = []
-    for part, places, more in parts:
-        read = [(check_array, {"dtype": "float64", "ensure_all_finite": False})]
-        if names is not None:
-            own = names[places].tolist()
-            read = [(frame, {"columns": own}), *_to_numbers(own)]
-        clip = np.clip, {"a_min": ends[0, places], "a_max": ends[1, places]}
-        steps = _steps(*read, _imputer(middle[places]), clip, *more)
-        transformers.append((part, steps, places.tolist()))
-    found = _beside(transformers).fit(rows)
-    for part, places, more in parts:
-        if more:
-            unit = found.named_transformers_[part]["standardscaler"]
-            unit.mean_ = np.where(bounded, low, 0.0)[places]
-            unit.scale_ = np.where(bounded, scaler.factor, 1.0)[places]
-            unit.var_ = unit.scale_**2
-    order = np.concatenate([places for _, places, _ in parts])
-    return found, coef[:, order], intercept
+    # Missing public values stay missing, so that the linear model refuses them.
+    private = ~model._reader.mask
+    parts = [
+        (f"{kind}_{how}", [kind == "private", how == "bounded"], own & limited)
+        for kind, own in (("private", private), ("public", ~private))
+        for how, limited in (("bounded", bounded), ("free", ~bounded))
+    ]
+    steps = ("fill", SimpleImputer()), ("clip", MinMaxScaler(clip=True))
+    read = [
+        (n, [*itertools.compress(steps, own)], np.flatnonzero(m)) for n, own, m in parts
+    ]
+    found = _beside(*((n, Pipeline(s) if s else "passthrough", m) for n, s, m in read))
+    found.fit(rows)
+    for name, some, places in read:
+        if len(places) and some[:1] == [steps[0]]:
+            found.named_transformers_[name]["fill"].statistics_ = middle[places]
+    order, steps = np.concatenate([places for *_, places in read]), [("columns", found)]
+    unit = scaler.normalize and math.isfinite(scaler.feature_bound)
+    if unit:
+        public = (
+            np.zeros(width, bool) if scaler.public is None else scaler.public[order]
+        )
+        own, norm = [np.flatnonzero(mask) for mask in (~public, public)], Normalizer()
+        if public.any():
+            norm = _beside(("private", norm, own[0]), ("public", "passthrough", own[1]))
+        steps.append(("normalize", norm.fit(found.transform(rows))))
+        order = order[np.concatenate(own)]
+    intercept = intercept + (coef * offset).sum(axis=1)
+    coef = coef * ((scaler.divisor if unit else 1.0) * scaler.factor)
+    return steps, coef[:, order], intercept
 
 
-def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
+# Models of raw tables. The first transformer reads cells: `_GONE` replaces missing
+# numbers, a date becomes microseconds, and a cosine for each of its cyclic parts, and
+# text the number of a level. Then all columns become ramps.
+
+#: What replaces missing numbers; and what only such numbers, or dates, are below.
+_GONE, _NO_NUMBER, _NEVER = -1e37, -1e36, -9.2e18
+#: Width of a ramp that is a step, also in float32.
+_STEP = 1e-30
+#: Shift of the angles of a cyclic part of a date, so that no two cosines are equal.
+_PHASE = 0.25
+
+
+def _applied(function: Any, **given: Any) -> Any:
+    return FunctionTransformer(function, kw_args=given, feature_names_out="one-to-one")
+
+
+def _count(unit: str) -> list[tuple]:
+    """Return steps from dates to numbers of time units since 1970."""
+    moments = _applied(np.asarray, dtype=f"datetime64[{unit}]")
+    return [("moments", moments), ("count", _applied(np.asarray, dtype="float64"))]
+
+
+def _readers(onnx: bool) -> dict[str, Any]:
+    """Return the transformers of the parts of the first transformer."""
+    imputer, text = SimpleImputer(), ("text", _applied(np.asarray, dtype="T"))
+    strip = (
+        ("strip", _applied(np.strings.strip)),
+        ("object", _applied(np.asarray, dtype="O")),
+    )
+    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    found = {
+        "numbers": imputer,
+        # Only numbers have conjugates, so text with other separators is refused.
+        "marked": Pipeline([("check", _applied(np.conjugate)), ("fill", imputer)]),
+        "dates": _applied(np.isnat),  # refuses other cells
+        "date": Pipeline(_count("us")),
+    }
+    for part, (unit, _, _) in PARTS.items():
+        more = ("angle", StandardScaler()), ("cosine", _applied(np.cos))
+        found[part] = Pipeline([*_count(unit), *more])
+    read = [] if onnx else [text, *strip]
+    return found | {"texts": Pipeline([*read, ("codes", codes)])}
+
+
+@dataclasses.dataclass
+class _Curves:
+    """Ramps: what the columns add to the margins, of shape (n_outputs,) for a row."""
+
+    constant: np.ndarray
+    onnx: bool
+    #: Columns of the table that each part of the first transformer reads.
+    parts: dict[str, list[str]]
+    #: Part and column, offset, width and weights of each ramp.
+    ramps: list[tuple] = dataclasses.field(default_factory=list)
+    #: Texts of the levels of each column of text, in the order of their codes.
+    levels: list[np.ndarray] = dataclasses.field(default_factory=list)
+
+    def add(
+        self, part: str, name: str, offsets: Any, widths: Any, heights: np.ndarray
+    ) -> None:
+        """Add a curve that rises on each ramp to the next of the heights."""
+        if name not in self.parts[part]:
+            self.parts[part].append(name)
+        self.constant = self.constant + heights[:, 0]
+        for ramp in zip(offsets, widths, np.diff(heights).T, strict=True):
+            self.ramps.append(((part, name), *ramp))
+
+    def add_below(self, part: str, name: str, end: float, weight: np.ndarray) -> None:
+        """Add a weight if the number is below the end."""
+        self.add(part, name, [end], [-_STEP], np.outer(weight, [0, 1]))
+
+    def add_at(self, part: str, name: str, ends: Any, weight: np.ndarray) -> None:
+        """Add a weight if the number is between the ends, or equal to one."""
+        heights = np.outer(weight, [1, 0, -1])
+        self.add(part, name, sorted(ends), [-_STEP, _STEP], heights)
+
+    def transformers(self, row: dict[str, list]) -> tuple:
+        """Return the fitted transformers, weights and intercept, given two rows."""
+        rows, parts = pandas_for().DataFrame(row), self.parts
+        readers = _readers(self.onnx)
+        readers["texts"].named_steps["codes"].categories = self.levels
+        first = _beside(*((name, readers[name], parts[name]) for name in parts))
+        first.fit(rows)
+        for part, (_, period, _) in PARTS.items():
+            if parts[part]:
+                angle = first.named_transformers_[part]["angle"]
+                angle.mean_[:], angle.scale_[:] = -_PHASE, period / (2 * np.pi)
+        columns = [(part, own) for part in parts for own in parts[part]]
+        of, offset, width, weights = zip(*self.ramps, strict=True)
+        places = [columns.index(column) for column in of]
+        encoded = first.transform(rows)
+        shift, clip = StandardScaler(), _applied(np.clip, a_min=0, a_max=1)
+        repeat = _beside(("ramps", "passthrough", places)).fit(encoded)
+        if self.onnx:  # which has no second ColumnTransformer, and no function
+            repeat, clip = TruncatedSVD(len(places)), MinMaxScaler(clip=True)
+            repeat.components_ = np.eye(len(columns))[places]
+        shift.fit(repeat.transform(encoded))
+        shift.mean_, shift.scale_ = np.array(offset), np.array(width)
+        shift.var_ = shift.scale_**2
+        clip.fit(np.outer([0.0, 1.0], np.ones(len(places))))
+        names = "columns", "repeat", "shift", "clip"
+        steps = [*zip(names, (first, repeat, shift, clip), strict=True)]
+        return steps, np.transpose(weights), self.constant
+
+
+def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tuple:
     """Convert a model with a schema, as `_of_numbers` converts one without."""
-    schema, transformers, weights = model._reader.declaration.schema, [], []
+    schema = model._reader.declaration.schema
+    curves = _Curves(intercept, onnx, {name: [] for name in _readers(onnx)})
     row: dict[str, list] = {}
     for place, own in itertools.groupby(model.encoder_.blocks_, lambda b: b.parent):
         name, blocks = schema.features[place], list(own)
@@ -257,127 +269,131 @@ def _of_schema(model: Any, coef: np.ndarray, intercept: np.ndarray) -> tuple:
                 f"column {name!r} is of the type {type(column).__name__}, which reads "
                 "or encodes cells in its own way: save this model with joblib."
             )
-        if column.cells is None:
-            is_date = column.axis == "date"
-            row[name] = [np.datetime64("2000-01-01", "us") if is_date else 0.0] * 2
-            missing = column.points(objects(column.gone(schema)), schema)
-            pairs = [_curve_steps(missing, name, block, coef) for block in blocks]
-            curves, found = zip(*pairs, strict=True)
-            usual = column.reads_usual_text(schema)
-            steps = (_dates if is_date else _to_numbers)([name], usual)
-            named = [(f"part{j}", one, [name]) for j, one in enumerate(curves)]
-            parts = [("axis", [*steps, _beside(named)], np.hstack(found))]
-        else:
-            row[name] = [""] * 2
-            parts, undeclared = _tables(schema, name, blocks, coef)
-            intercept = intercept + undeclared
-        for kind, steps, found in parts:
-            # scikit-learn refuses "__" in names of transformers.
-            label = re.sub("__+", "_", f"{place}_{name}_{kind}")
-            transformers.append((label, _steps(*steps), [name]))
-            weights.append(found)
-    columns = _beside(transformers).fit(pandas_for().DataFrame(row))
-    return columns, np.hstack(weights), intercept
-
-
-def _curve_steps(missing: Any, name: str, block: Block, coef: np.ndarray) -> tuple:
-    """Return the transformer of a number or a part of a date, and its weights.
-
-    The transformer returns a spline basis, and a one-hot column for each value that
-    means missing. The weights act on these columns.
-    """
-    period, own = 0, coef[:, block.start : block.stop]
-    if block.reads == "number":
-        exact, places = (_steps(_imputer(one)) for one in (np.nan, block.knots[0]))
-        cells, knots = np.append(missing, np.nan), block.knots
-    else:
-        unit, period, first = PARTS.get(block.reads, ("us", 0, 0))
-        exact, places = (
-            _steps(
-                (np.asarray, {"dtype": f"datetime64[{one}]"}),
-                (np.asarray, {"dtype": "float64"}),
+        if onnx and column.axis == "date":
+            raise ValueError(
+                f"column {name!r} holds dates, whose parts ONNX cannot compute: use "
+                "onnx=False, or fit a model without this column."
             )
-            for one in ("us", unit)
-        )
-        cells = np.append(missing, NOWHEN)
-        knots = np.arange(period + 1.0) if period else block.knots * DAY
-    if period:
-        heights = own[:, (np.arange(period + 1) + first) % period]
-    elif block.kind == "linear":
+        gone = column.points(objects(column.gone(schema)), schema)
+        row[name] = [_GONE] * 2
+        if column.cells is not None:
+            _add_levels(curves, schema, name, blocks, coef)
+            if name in curves.parts["texts"]:
+                row[name] = [""] * 2
+        elif column.axis == "date":
+            row[name] = [np.datetime64("2000-01-01", "us")] * 2
+            _add_date(curves, name, blocks, gone, coef)
+        else:
+            (block,) = blocks
+            usual = onnx or column.reads_usual_text(schema)
+            number = "numbers" if usual else "marked", name
+            knots, heights = _curve(name, block, coef)
+            missing = coef[:, block.start + block.missing]
+            curves.add(*number, knots[:-1], np.diff(knots), heights)
+            curves.add_below(*number, _NO_NUMBER, missing - heights[:, 0])
+            for value in np.unique(gone[np.isfinite(gone)]):
+                excess = missing - _at(value, knots, heights)
+                curves.add_at(*number, _stored(value), excess)
+    return curves.transformers(row)
+
+
+def _stored(value: float) -> tuple[float, float]:
+    """Return a number, and what float32 holds of it."""
+    with np.errstate(over="ignore"):
+        return value, float(np.float32(value))
+
+
+def _at(value: float, knots: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    return np.array([np.interp(value, knots, own) for own in heights])
+
+
+def _curve(name: str, block: Block, coef: np.ndarray) -> tuple:
+    """Return the knots of a number or of days, and the heights at the knots."""
+    own, knots = coef[:, block.start : block.stop], block.knots
+    heights = own[:, : len(knots)]
+    if block.kind == "linear":
         heights = own[:, :1] * [0.0, 1.0]
-    else:
-        heights = own[:, : len(knots)]
     if block.end is not None:
         knots, heights = np.append(knots, block.end), np.c_[heights, heights[:, 0]]
     if not (np.diff(knots) > 0).all():
         raise ValueError(
-            f"the bounds of {name!r} are so close that knots coincide, which "
-            "SplineTransformer refuses: declare knots or wider bounds, and fit again."
+            f"the bounds of {name!r} are so close that knots coincide, so no Pipeline "
+            "has this curve: declare knots or wider bounds, and fit again."
         )
-    spline = SplineTransformer(
-        degree=1,
-        knots=knots[:, None],
-        extrapolation="periodic" if period else "constant",
-    )
-    marks, order = np.unique(
-        exact.fit_transform(cells[:, None])[:, 0], return_index=True
-    )
-    at = places.fit_transform(cells[order, None])[:, 0]
-    curve = [np.interp(at % period if period else at, knots, one) for one in heights]
-    of_missing = own[:, [block.missing]] - curve
-    listed = OneHotEncoder(categories=[marks], handle_unknown="ignore")
-    union = FeatureUnion(
-        [("spline", _steps(places, spline)), ("missing", _steps(exact, listed))]
-    )
-    weights = heights[:, :-1] if period else heights
-    return union, np.hstack([weights, of_missing])
+    return knots, heights
 
 
-def _tables(
-    schema: TableSchema, name: str, blocks: list[Block], coef: np.ndarray
-) -> tuple[list[tuple], np.ndarray]:
-    """Return look-up tables for text, true and false, and numbers, and a default.
+def _add_date(
+    curves: _Curves, name: str, blocks: Any, gone: np.ndarray, coef: np.ndarray
+) -> None:
+    """Add the curves of a column of dates; those in `gone` count as missing."""
+    moments = np.append(np.unique(gone[~np.isnat(gone)]), NOWHEN)
+    curves.add("dates", name, [], [], np.zeros((len(coef), 1)))
+    missing = np.zeros((len(moments), len(coef)))  # beyond the curves
+    for block in blocks:
+        missing += coef[:, block.start + block.missing]
+        if block.reads == "date":
+            days, heights = _curve(name, block, coef)
+            knots = days * DAY
+            curves.add("date", name, knots[:-1], np.diff(knots), heights)
+            missing -= [_at(one, knots, heights) for one in moments.astype(np.int64)]
+            continue
+        unit, period, first = PARTS[block.reads]
+        counts = moments.astype(f"datetime64[{unit}]").astype(np.float64)
+        angles = np.append(np.arange(period), counts) + _PHASE
+        cosines, found = np.split(np.cos(angles / (period / (2 * np.pi))), [period])
+        order = np.argsort(cosines)
+        heights = coef[:, block.start + (order + first) % period]
+        ends = (cosines[order][1:] + cosines[order][:-1]) / 2
+        curves.add(block.reads, name, ends, [_STEP] * (period - 1), heights)
+        missing -= heights[:, np.searchsorted(ends, found)].T
+    curves.add_below("date", name, _NEVER, missing[-1])
+    for value, own in zip(moments[:-1].astype(np.float64), missing, strict=False):
+        curves.add_at("date", name, (value, value), own)
 
-    The default is the weight of an undeclared cell. The tables have weights relative to
-    it. A cell may be in two tables: true is the number 1, and text may spell a number.
-    Its weights are added, so the tables of text and of true and false have differences.
-    """
 
-    def absolute(cells: list) -> np.ndarray:
+def _add_levels(
+    curves: _Curves, schema: Any, name: str, blocks: Any, coef: np.ndarray
+) -> None:
+    """Add the weights of the levels of a column, as texts or as numbers."""
+
+    def weights(cells: list) -> np.ndarray:
         read = schema.converted(name, objects(cells))[0]
         rows = np.hstack([block.encode(read) for block in blocks])
         return rows @ coef[:, blocks[0].start : blocks[-1].stop].T
 
-    def weights(cells: list) -> dict:
-        return dict(zip(cells, absolute(cells) - undeclared, strict=True))
-
-    undeclared = absolute([object()])[0]
+    other, missing = weights([object(), None])
     column = schema.columns[name]
     declared = [*column.cells, *column.gone(schema)]
-    numbers = {as_number(cell) for cell in declared} | {0.0, 1.0}
-    for kind in (np.float32, np.float16):  # as columns of these types hold them
-        numbers |= {float(kind(one)) for one in numbers}
-    codes = weights(sorted(filter(math.isfinite, numbers)))
-    words = weights([False, True])
-    words = {str(one).lower(): own - codes[one] for one, own in words.items()}
-    spelt = {"", *TAKEN_FOR_MISSING, *filter(None, map(text_of, declared))}
-    spelt |= {unicodedata.normalize("NFD", text) for text in spelt}
-    texts = weights(sorted(text for text in spelt if text.lower() not in words))
-    texts = {text: own - codes.get(as_number(text), 0.0) for text, own in texts.items()}
-    found = []
-    for kind, table, steps in (
-        ("text", texts, _words([name])),
-        ("word", words, _words([name], (np.strings.lower, {}))),
-        ("code", codes, [*_to_numbers([name]), _imputer(np.nan)]),
-    ):
-        known = [cell for cell, own in table.items() if own.any()]
-        if known:
-            dtype = float if kind == "code" else object
-            levels = [np.array(known, dtype=dtype)]
-            listed = OneHotEncoder(categories=levels, handle_unknown="ignore")
-            own = np.column_stack([table[cell] for cell in known])
-            found.append((kind, [*steps, listed], own))
-    return found, undeclared
+    numbers = {as_number(cell) for cell in declared}
+    numbers = sorted(filter(math.isfinite, numbers))
+    if all(isinstance(cell, Real) for cell in column.cells):
+        curves.constant = curves.constant + other
+        curves.add_below("numbers", name, _NO_NUMBER, missing - other)
+        for value, own in zip(numbers, weights(numbers), strict=True):
+            curves.add_at("numbers", name, _stored(value), own - other)
+        return
+    cells: dict[str, Any] = {}
+    for cell in filter(None, map(text_of, declared)):
+        cells |= {unicodedata.normalize(form, cell): cell for form in ("NFC", "NFD")}
+        cells[cell] = cell
+    for value in numbers:  # as columns of numbers hold them
+        texts = repr(value), str(np.float32(value)), f"{value:.0f}"
+        for text in texts[: 2 + value.is_integer()]:
+            cells.setdefault(text, value)
+    for word in (True, False):
+        for text in (str(word), str(word).lower(), str(word).upper()):
+            cells.setdefault(text, word)
+    for text in ("", "NaT", *sorted(TAKEN_FOR_MISSING)):
+        cells.setdefault(text, None)
+    # Texts with equal weights have adjacent codes. An undeclared text has the code -1.
+    groups, of_text = np.unique(weights([*cells.values()]), axis=0, return_inverse=True)
+    order = np.argsort(of_text.ravel(), kind="stable")
+    levels = np.array([*cells], dtype=object)[order]
+    ends = np.searchsorted(of_text.ravel()[order], np.arange(len(groups))) - 0.5
+    widths, heights = [_STEP] * len(ends), np.vstack([other, groups]).T
+    curves.add("texts", name, ends, widths, heights)
+    curves.levels.append(levels)
 
 
 #: Quantile of the normal distribution for a two-sided interval of 95 %.

@@ -25,6 +25,7 @@ from skfdp.base import (
 )
 from skfdp.data._basis import Block
 from skfdp.data.arrays import readable
+from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -312,96 +313,87 @@ class LinearModel(PrivateEstimator):
         Returns
         -------
         table : pandas.DataFrame
-            One row for each coefficient; the last row is "intercept". The row before
-            it is "public model" if margins of a public model are added to those of
-            `coef_`; its coefficient is their factor. Before it there is also a row for
-            each interaction, such as "age × sex"; its coefficient is the root mean
-            square of what it adds to margins, and its noise is NaN. With several
-            classes there are such rows for each class, one class after the other.
-            Columns:
+            One row for each coefficient, then rows of interactions, such as "age × sex"
+            (the root mean square of what it adds to margins; its noise is NaN), of
+            "public model" (the factor of its margins that are added to those of
+            `coef_`), and of "intercept"; with several classes for each class. Columns:
 
             * "class": only if there are several outputs;
             * "feature": the name of the column of X, or of the encoded column;
             * "column", "value": only with a schema: the raw column, and the knot (a
               number or a date) or category of the coefficient;
             * "coef": as in `coef_` and `intercept_`;
-            * "noise_std": standard deviation of the privacy noise in "coef"; 0 without
-              privacy. ``coef_noise_.kind`` states whether this number is a first-order
-              value, an estimate or an upper bound.
+            * "noise_std": standard deviation of the privacy noise in "coef";
+              ``coef_noise_.kind`` states how exact it is.
 
             The other columns exist only for label-DP classifiers (public columns,
-            private target) that release one label statistic, with enough budget. They
-            include the sampling error of the labels in addition to the noise:
+            private target) that release one label statistic, with enough budget and
+            without `groups`, as the labels of a person may depend on each other:
 
-            * "estimate": the coefficient without the bias of the penalty, from the same
-              release. Missing with `groups`, because the labels of one person may
-              depend on each other;
-            * "std_error": the standard error of the estimate, from noise and sampling;
+            * "estimate": the coefficient without the bias of the penalty;
+            * "std_error": its standard error, from noise and sampling of labels;
             * "z", "p": two-sided test of the hypothesis that the coefficient is 0;
-            * "low", "high": the 95 % confidence interval of the coefficient in the
-              population;
+            * "low", "high": its 95 % confidence interval in the population;
             * "ratio", "ratio_low", "ratio_high": the odds ratio of one more unit of the
-              column, the exponential of "estimate", and its 95 % interval.
+              column, and its 95 % interval.
 
             These columns are NaN if X does not determine the coefficient, as in a
             block of columns that sum to 1.
 
         Notes
         -----
-        "coef" plus or minus two "noise_std" is *not* a confidence interval. It is the
-        range of the noiseless coefficient for the same records, penalty, shrinkage and
-        number of steps. It does not include the bias toward 0 that penalty, shrinkage
-        and few steps cause, nor the sampling error of the records.
+        "coef" plus or minus two "noise_std" is *not* a confidence interval, but the
+        range of the noiseless coefficient. It includes neither the bias toward 0 from
+        penalty, shrinkage and few steps, nor the sampling error of the records.
 
         Examples
         --------
         >>> from sklearn.datasets import load_breast_cancer
         >>> from skfdp import FeatureDPLogisticRegression
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-        >>> bounds = {"mean radius": (5, 30), "mean texture": (5, 40)}
-        >>> model = FeatureDPLogisticRegression(
-        ...     epsilon=3.0, public_features="all", bounds=bounds, classes=[0, 1],
-        ...     random_state=0,
-        ... )
-        >>> table = model.fit(X[list(bounds)], y).coefficients_table()
-        >>> table["feature"].to_list()
-        ['mean radius', 'mean texture', 'intercept']
-        >>> list(table)[1:3]
-        ['coef', 'noise_std']
+        >>> model = FeatureDPLogisticRegression(3.0, bounds=(0, 50), random_state=0)
+        >>> list(model.fit(X.iloc[:, :2], y).coefficients_table())
+        ['feature', 'coef', 'noise_std']
         """
         check_is_fitted(self)
         pandas = pandas_for("coefficients_table")
         return pandas.DataFrame(wing("export").coefficients(self))
 
     @without_traps()
-    def to_sklearn(self):
+    def to_sklearn(self, onnx=False):
         """Return the fitted model as a Pipeline of scikit-learn, without privacy cost.
 
-        The Pipeline can be unpickled and used without skfdp. It has the same
-        predictions, up to rounding errors, also for values outside the bounds. If the
-        schema has an exposure, it predicts the rate of one unit, with a warning.
+        The Pipeline can be used without skfdp, and read by skops with types of
+        scikit-learn and NumPy. It has the same predictions, up to rounding errors, also
+        for missing values, and outside the bounds. If the schema has an exposure, it
+        predicts the rate of one unit, with a warning.
+
+        Parameters
+        ----------
+        onnx : bool, default=False
+            Use transformers that skl2onnx converts. X then has text as it was declared,
+            "" if missing. Predicted numbers are not clipped to `target_bounds`.
 
         Returns
         -------
         pipeline : sklearn.pipeline.Pipeline
-            A ColumnTransformer, then `LogisticRegression`, `LinearSVC`,
-            `LinearRegression` or `PoissonRegressor`. A regressor with `target_bounds`
-            is in a `TransformedTargetRegressor`. `privacy_statement_` is the text of
-            the privacy statement, and `privacy_report_` the report as JSON values.
+            Its last step is `LogisticRegression`, `LinearSVC`, `LinearRegression` or
+            `PoissonRegressor`, with `target_bounds` in a `TransformedTargetRegressor`.
+            `privacy_statement_` is the text of the privacy statement, and
+            `privacy_report_` the report as JSON values.
 
         Raises
         ------
         ValueError
             If the predictions include interactions, or a public model that is not
-            linear.
+            linear; with `onnx` also if the schema has dates.
 
         Notes
         -----
-        X must be dense. With a schema it is a frame of pandas. The first steps turn
-        every cell into text and read this text as the schema reads the cell, whatever
-        the stored type. Durations, and dates as text in a declared format, raise an
-        error that names the column. With ``normalize=True``, scikit-learn's
-        `Normalizer` does not scale rows with a norm below 2e-15.
+        X must be dense. With a schema it is a frame of pandas. Dates without a type of
+        dates, infinite numbers, and text that `float` cannot read as a number raise an
+        error. A text code such as "1" also matches the text "1.0". With
+        ``normalize=True``, `Normalizer` does not scale rows with a norm below 2e-15.
 
         The Pipeline is a function of released numbers and public facts. `fit` of the
         Pipeline or of its clone is ordinary scikit-learn, **without privacy**. The
@@ -420,7 +412,7 @@ class LinearModel(PrivateEstimator):
         True
         """
         check_is_fitted(self)
-        return wing("export").pipeline_of(self)
+        return wing("export").pipeline_of(self, onnx)
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
@@ -431,13 +423,16 @@ class LinearModel(PrivateEstimator):
         """
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
-        margins = np.empty((X.shape[0], len(coef)))
         beside = "public_model_", "interactions_"
         models = [getattr(self, name) for name in beside if hasattr(self, name)]
-        public = self.input_scaler_.public
-        of_model = slice(None) if public is None else public
-        for block in row_blocks(X):
-            rows = self.input_scaler_(X[block])
+        scaler, source = self.input_scaler_, getattr(X, "source", None)
+        coded = isinstance(source, CodedRows) and not (models or scaler.normalize)
+        margins = np.empty((X.shape[0], len(coef)))
+        if coded:
+            margins[:] = source.margins(coef) + self.intercept_
+        of_model = slice(None) if scaler.public is None else scaler.public
+        for block in () if coded else row_blocks(X):
+            rows = scaler(X[block])
             margins[block] = rows @ coef.T + self.intercept_
             for model in models:
                 margins[block] += model.beside(rows[:, of_model])

@@ -34,7 +34,7 @@ from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, Encoding
 from skfdp.data.input_scaler import InputScaler, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import chosen_rows
+from skfdp.data.sources import LargeTable, chosen_rows
 from skfdp.data.target import (
     FURTHEST,
     RECODED,
@@ -289,7 +289,7 @@ class Reader:
         declared = dataclasses.replace(self.declaration, **changes)
         return dataclasses.replace(self, declaration=declared)
 
-    def transform(self, model: Any, X: Any) -> np.ndarray | csr_array:
+    def transform(self, model: Any, X: Any) -> np.ndarray | csr_array | LargeTable:
         """Convert new rows in the same way as `read`, for the input scaler.
 
         `model` has the attributes of the fit.
@@ -315,13 +315,12 @@ class Reader:
     ) -> Records:
         """Validate the user's table, and convert it to records.
 
-        With `planning` no private values are read. Private columns then become zeros,
-        and so does a private target, unless its labels must be read from y.
-        `sample_weight` and `groups` are public. `like` is a copy of the estimator, in
-        which scikit-learn stores the names of columns. `whole` is the number of rows of
-        the whole table if X has none of them; then y is the checked public target of
-        all. For the rows of a partition, `part` has the public facts of the whole
-        table, which this reader has read without rows.
+        With `planning` private columns become zeros, and so does a private target,
+        unless its labels must be read from y. `sample_weight` and `groups` are public.
+        `like` is a copy of the estimator, in which scikit-learn stores the names of
+        columns. `whole` is the number of rows of the whole table if X has none; then y
+        is the checked public target of all. For the rows of a partition, `part` has the
+        public facts of the whole table, which this reader has read without rows.
         """
         declared, schema = self.declaration, self.declaration.schema
         # The types of a whole table are checked. Those of a part depend on its rows.
@@ -349,7 +348,7 @@ class Reader:
         mask = self.mask
         if schema is not None:
             if typed:
-                encoder = schema.encoder().fit_to_smooth(X, smooths)
+                encoder = schema.encoder().fit_to_smooth(smooths)
                 wide = encoder.n_encoded > MOST_DENSE and whole is None
                 encoder.sparse_output = wide and like._omits_zeros
                 mask = np.isin(schema.features, declared.public_features or [])

@@ -31,7 +31,7 @@ from skfdp.data.arrays import (
     column_labels,
     raw_column,
 )
-from skfdp.data.cells import exact, objects, type_kind
+from skfdp.data.cells import Columns, exact, objects, type_kind
 from skfdp.data.column_types import (
     TYPES,
     Boolean,
@@ -439,10 +439,7 @@ class TableSchema:
         return low + np.maximum(steps, low == 0) * (high - low) * 2.0**-24
 
     def read_outcome(self, name: str, y: Any, typed: bool = True) -> Any:
-        """Convert the values y of an outcome in the same way as `read` does.
-
-        With `typed`, refuse a stored type that cannot hold the declared labels.
-        """
+        """Convert y as `read` does; with `typed`, refuse types that hold no label."""
         if isinstance(y, (str, bytes)):
             raise SchemaError(NAMED_TARGET)
         one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
@@ -458,17 +455,12 @@ class TableSchema:
 
     # Tables.
 
-    def read_csv(self, path: str | os.PathLike) -> Any:
-        """Return the declared columns of a CSV file; see `read`."""
-        return self.read(path)
-
     def read(self, table: Any) -> Any:
         """Return the declared columns of a table, converted to their declared types.
 
-        Numbers become float64 and dates datetime64; missing or unreadable cells become
-        missing values. Cells of categories are unchanged, and labels of outcomes become
-        the declared ones. Reading the result again does not change it. Stored types do
-        not matter. A `UtilityWarning` reports unreadable public values.
+        Numbers become float64 and dates datetime64, or missing values. Cells of
+        categories are unchanged, and labels of outcomes become the declared ones.
+        Stored types do not matter. A `UtilityWarning` reports unreadable public values.
 
         Parameters
         ----------
@@ -487,12 +479,10 @@ class TableSchema:
         return self._typed(source, [name for name in self._named if name in known])
 
     def select(self, table: Any, *, coded: bool = False, typed: bool = True) -> Any:
-        """Return the features of a table for the encoder, converted as by `read`.
+        """Return the features, converted as by `read`; as `Columns` with `coded`.
 
-        With `coded`, columns of text are categories of pandas, which the encoder reads
-        as codes. The categories are all texts of the column, also undeclared ones. With
-        `typed`, refuse stored types that cannot hold the declared categories, and warn
-        about other unusual types.
+        With `typed`, refuse stored types that cannot hold the declared categories, and
+        warn about other unusual types.
         """
         source = OpenTable.of(table, self)
         if typed:
@@ -520,15 +510,18 @@ class TableSchema:
         self, source: OpenTable, names: Sequence[str], coded: bool = False
     ) -> Any:
         self._check_complete()
-        pandas = pandas_for()
         source.check_has(names)
-        found = {}
+        found, lost = {}, np.zeros(0)
         for name, raw in source.columns(names).items():
-            values, lost = self.converted(name, raw, coded)
+            found[name], lost = self.converted(name, raw, coded)
             if self._type(name).public and lost.any():
                 warn_caller(self._count(name, raw, lost), UtilityWarning)
+        if coded:
+            n_rows = len(lost) if names else len(source.index)
+            return Columns([*found.values()], n_rows)
+        pandas = pandas_for()
+        for name, values in found.items():
             # pandas would convert an array of objects, but not a Series.
-            found[name] = values
             if values.dtype != np.float64:
                 found[name] = pandas.Series(values, dtype=values.dtype)
         rows = pandas.DataFrame(found, columns=list(names))
@@ -547,9 +540,8 @@ class TableSchema:
         return self._type(name).read(raw, self, name in self.outcomes, coded)
 
     def unread(self, table: Any) -> dict[str, np.ndarray]:
-        """Return masks of the values that do not fit the declaration, by column.
+        """Return masks of unreadable or undeclared values, by column.
 
-        These are unreadable numbers and dates, and undeclared categories and labels.
         The masks depend on private values, so printing a mask discloses private data.
         """
         source = OpenTable.of(table, self)
@@ -632,10 +624,9 @@ class TableSchema:
     ) -> TableSchema:
         """Return a draft of a schema, whose `questions` list what must be declared.
 
-        A draft uses the names of the columns, the stored types of a frame, Parquet or
-        Arrow file, and the values of public columns. A CSV file stores no types, so its
-        private columns are `Unknown`. A `UtilityWarning` reports unusual public
-        columns.
+        A draft uses names, the stored types of a frame, Parquet or Arrow file, and
+        public values. A CSV file stores no types, so its private columns are `Unknown`.
+        A `UtilityWarning` reports unusual public columns.
 
         Parameters
         ----------
@@ -650,9 +641,9 @@ class TableSchema:
             Format of a CSV file. None infers it from the first line and the public
             columns.
         header : bool, default=False
-            Whether the first line of a CSV file holds names. By default the line is
-            refused, because it may be a record, if a word begins with a digit or has
-            four digits, a name is repeated, or most are empty.
+            Whether the first line of a CSV file surely holds names. By default it may
+            be a record, and is refused, if a word begins with a digit or has four
+            digits, a name is repeated, or most are empty.
         """
         form = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
         marks = {"decimal": decimal, "thousands": thousands}

@@ -200,7 +200,7 @@ def test_columns_are_selected_by_name():
 def test_every_container_reads_alike(tmp_path):
     frame = hospital()
     frame.to_csv(tmp_path / "t.csv", index=False)
-    table = SCHEMA.read_csv(tmp_path / "t.csv")
+    table = SCHEMA.read(tmp_path / "t.csv")
     assert table.dtypes.map(str).to_dict() == {
         **{"age": "float64", "cost": "float64", "admitted": "datetime64[us]"},
         **{"sex": "object", "smoker": "object", "severity": "object"},
@@ -441,7 +441,7 @@ def test_one_private_cell_changes_no_draft_no_check_and_no_message(tmp_path, pub
             draft, words = told(path, public)
             found.add((draft.to_toml(), draft, words, *schema.check(path)))
             with pytest.raises(SchemaError) as caught:
-                draft.read_csv(path)
+                draft.read(path)
             found.add(str(caught.value))
     assert len(found) == 2 and "canary" not in repr(found)
     (facts,) = [one for one in found if isinstance(one, tuple)]

@@ -64,7 +64,7 @@ schema = TableSchema(
     delimiter=";",
     decimal=",",
 )
-table = schema.read_csv(path)
+table = schema.read(path)
 model = FeatureDPLogisticRegression(epsilon=2.0, delta=1e-6, schema=schema)
 train, test = table[:15_000], table[15_000:]
 model.fit(*schema.split(train))

@@ -29,6 +29,8 @@ from skfdp.data.target import Spelling
 
 MISSING, OTHER = "missing", "other"
 _GRID = 2.0**52
+#: Equal steps in which knots are looked up.
+_CELLS = 1024
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -190,15 +192,19 @@ def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
 def _knot_before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the last knot that is not above x, but not the last of all.
 
-    Knots at equal distances are found without a search, which takes ten times as long.
+    Most are found in a table of equal steps, as a search takes ten times as long.
     """
     most = len(knots) - 2
+    if len(x) < _CELLS:
+        return np.minimum(np.searchsorted(knots, x, side="right") - 1, most)
     with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest float
-        step = (knots[-1] - knots[0]) / (most + 1) or 1.0
-        guess = np.nan_to_num((x - knots[0]) / step)
-    guess = np.clip(guess, 0, most).astype(np.intp)
-    near = (knots[guess] <= x) & (x <= knots[guess + 1])
-    far = np.flatnonzero(~near | (x == knots[guess + 1]))
+        step = (knots[-1] - knots[0]) / _CELLS or 1.0
+        cell = np.clip(np.nan_to_num((x - knots[0]) / step), 0, _CELLS)
+        starts = knots[0] + step * np.arange(_CELLS + 1)
+    first = np.searchsorted(knots, starts, side="right") - 1
+    guess = np.clip(first, 0, most)[cell.astype(np.intp)]
+    guess += (x >= knots[guess + 1]) & (guess < most)
+    far = np.flatnonzero((x < knots[guess]) | (x >= knots[guess + 1]))
     guess[far] = np.searchsorted(knots, x[far], side="right") - 1
     return np.minimum(guess, most)
 
@@ -234,11 +240,10 @@ _WIDER = 1 + 1e-12
 def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
     """Return orthonormal shapes of a curve over equally spaced knots, smoothest first.
 
-    Each column of the result, of shape (n_knots, n_knots - 1), is a direction: values
-    of one curve at the knots, with sum zero, because an intercept covers constants. The
-    first direction is linear. The others are eigenvectors of the sum of squared second
-    differences, by ascending eigenvalue; of a cyclic curve, pairs of a cosine and a
-    sine.
+    Each column of the result, of shape (n_knots, n_knots - 1), has the values of one
+    curve at the knots, with sum zero. The first is linear. The others are eigenvectors
+    of the sum of squared second differences, by ascending eigenvalue; of a cyclic
+    curve, pairs of a cosine and a sine.
     """
     if cyclic:
         angle = 2 * np.pi * np.arange(n_knots) / n_knots
@@ -319,13 +324,11 @@ def squared_lengths(
 ) -> np.ndarray:
     """Return the squared length of each direction of a block; the largest is 1.
 
-    The length is the factor by which the direction is multiplied in L (see the module).
-
-    `variance` is the prior variance of each direction: positive, with sum 1. `signal`
-    is the (nominal) number of records, divided by the standard deviation of the noise
-    in a sum to which a record contributes at most 1, if the whole budget is spent on
-    it. The squared norm of a row and the explained variance of the target are divided
-    equally among the blocks. If there are more than two classes, each has an output.
+    The length is the factor of the direction in L (see the module). `variance` is the
+    prior variance of each direction: positive, with sum 1. `signal` is the number of
+    records, divided by the standard deviation of the noise in a sum to which a record
+    contributes at most 1, if the whole budget is spent on it. Blocks have equal parts
+    of the squared norm of a row and of the explained variance of the target.
     """
     prior, chance = variance * EXPLAINED / n_blocks, 1 / n_records
     # In a row of norm 1 a block has the norm 1 / sqrt(n_blocks). The noise is
@@ -471,14 +474,12 @@ class Smoothing:
 
 #: Default number of knots outside of an estimator.
 STANDALONE_KNOTS = 8
-#: Default number of knots in an estimator, where shapes that the noise would hide are
-#: left out. 8 and 16 knots were too few for effects with steps, for columns with long
-#: tails, and for bounds that are too wide.
+#: Default number of knots in an estimator, where noise leaves shapes out. 16 knots were
+#: too few for steps, long tails and bounds that are too wide.
 SMOOTH_KNOTS = 32
 
-#: If geometric knots start at 0, the second knot is the upper bound / 2**HALVINGS. A
-#: column whose typical value is a hundredth of its bound then has a few knots below
-#: that value.
+#: If geometric knots start at 0, the second one is the upper bound / 2**HALVINGS: some
+#: knots are then below a hundredth of the bound.
 HALVINGS = 7
 
 
@@ -486,9 +487,8 @@ def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndar
     """Return knots from low to high; some coincide if the bounds are too close.
 
     At least 2 knots and low < high are required. `spacing` is "even", or "geometric"
-    with 0 <= low. If low is 0, the second geometric knot is high / 128. With fewer than
-    9 knots the second knot is larger, so that each later knot is at most twice the
-    previous one.
+    with 0 <= low. If low is 0, the second geometric knot is high / 128, or larger, so
+    that each later knot is at most twice the previous one.
     """
     # Rounding may overflow near the largest float, or underflow near 0.
     with np.errstate(over="ignore", under="ignore"):

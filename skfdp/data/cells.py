@@ -11,10 +11,11 @@ error quotes a datum.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,9 +106,9 @@ def as_array(raw: Any) -> np.ndarray:
 def exact(raw: Any) -> np.ndarray:
     """Return a raw column as an array without changing its numbers; see `as_array`.
 
-    Integers stay integers, because float64 cannot represent all of them. float32 stays
-    float32, because its 0.1 is not equal to the 0.1 of float64. pandas, polars and
-    pyarrow are used only for their own columns, so none needs to be installed.
+    Integers stay integers, as float64 cannot represent all, and float32 stays float32,
+    whose 0.1 is another number. pandas, polars and pyarrow are used for their own
+    columns alone.
     """
     if isinstance(raw, np.ndarray):
         found = raw
@@ -126,12 +127,34 @@ def exact(raw: Any) -> np.ndarray:
     return found.astype(object)  # text and complex numbers
 
 
-def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the different cells of a pandas column, and the position of each cell.
+class Coded(NamedTuple):
+    """The different cells of a column, and the position of each cell among them."""
 
-    The last of the different cells is None, for missing cells. The result is None for
-    columns that do not hold text or categories.
+    cells: np.ndarray
+    codes: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The columns of a table, ``table[:, place]``: arrays of cells, or `Coded`."""
+
+    cells: list
+    n_rows: int
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __getitem__(self, index: tuple) -> Any:
+        return self.cells[index[1]]
+
+
+def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the different cells of a column of text, and the position of each cell.
+
+    The last of the different cells is None. The result is None for other columns.
     """
+    if isinstance(raw, Coded):
+        return raw
     dtype = getattr(raw, "dtype", None)
     with contextlib.suppress(Exception):  # fails for text that is not UTF-8
         if hasattr(raw, "cat") and hasattr(dtype, "categories"):

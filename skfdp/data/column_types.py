@@ -31,7 +31,7 @@ from skfdp.data._basis import (
     SplineBlock,
     spread_knots,
 )
-from skfdp.data.cells import distinct, exact, moments, numbers, objects, read_as
+from skfdp.data.cells import Coded, distinct, exact, moments, numbers, objects, read_as
 from skfdp.data.target import (
     MISSING_CELL,
     NOWHEN,
@@ -164,8 +164,8 @@ class Column:
     ) -> tuple[Any, np.ndarray]:
         """Return the typed cells of a raw column, and a mask of unreadable cells.
 
-        Typed cells do not change if they are read again. With `coded`, those of a
-        column of text are a pandas Categorical. Those of an outcome are its labels.
+        Typed cells do not change if they are read again; with `coded`, they may be
+        `Coded`. Those of an outcome are its labels.
         """
         found, gone = self.points(raw, schema), self.gone(schema)
         lost = np.isnan(found)
@@ -520,14 +520,7 @@ class Category(Column, type="string"):
             cells[places == MISSING_CELL] = None
         if at is None:
             return cells, lost
-        if coded and {type(cell) for cell in cells} == {str, type(None)}:
-            there = np.array([cell is not None for cell in cells])
-            codes = np.where(there, np.cumsum(there) - 1, -1)[at]
-            # Objects, because pandas may fail to store a text that is not UTF-8.
-            texts = pandas_for().Index(cells[there], dtype=object)
-            kind = pandas_for().CategoricalDtype(texts)
-            return pandas_for().Categorical.from_codes(codes, dtype=kind), lost[at]
-        return cells[at], lost[at]
+        return Coded(cells, at) if coded else cells[at], lost[at]
 
     def misfit(self, kind: str) -> str | None:  # noqa: D102
         return spelling_of(self.values, "missing").misfit(kind)

@@ -29,11 +29,9 @@ MOST_DENSE = 4096
 class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     """Encoder of raw tables into bounded blocks of columns, by declarations alone.
 
-    Every raw column becomes one or more blocks of columns. A number becomes a linear
-    spline basis or one scaled column. Text becomes one column for each category. A date
-    becomes a trend, a month and a weekday, and an hour if this is declared. The
-    encoding of a row depends on this row and the declarations; nothing is learnt from
-    the rows.
+    A number becomes a linear spline basis or one scaled column, and text one column for
+    each category. A date becomes a trend, a month and a weekday, and an hour if this is
+    declared. Nothing is learnt from the rows.
 
     Parameters
     ----------
@@ -46,10 +44,9 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     blocks_ : tuple of Block
-        The blocks, in the order of the encoded columns. Each has a `name`, the position
-        of its raw column (`parent`), its encoded columns (`start`, `stop`), its `kind`
-        ("spline", "linear", "categories"), `knots` and `levels`.
-        ``block.encode(values)`` encodes some raw values, for instance for a plot.
+        The blocks of encoded columns. Each has a `name`, the position of its raw column
+        (`parent`), its encoded columns (`start`, `stop`), its `kind` ("spline",
+        "linear", "categories"), `knots`, `levels`, and ``encode(values)``.
     n_features_in_ : int
         Number of columns of the table of `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -58,23 +55,20 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     Notes
     -----
     **Guarantees.** `fit` reads names and types of columns, but no value. `transform`
-    accepts every value, and encodes each row independently of the others. A private
-    value may turn a whole column into text, floats or integers; the encoding of the
-    other rows does not change. Entries are in [0, 1]. In each row, the norm of a block
-    is at most 1.
+    accepts every value, and encodes each row independently of the others, also if a
+    private value turns a whole column into text, floats or integers. Entries are in
+    [0, 1]. In each row, the norm of a block is at most 1.
 
     **Missing values** (None, NaN, NaT, NA, empty text), infinite values and unreadable
     values get the level "missing" in every block of their column, *instead* of all
     other levels. Unknown categories get the level "other". A declared category with the
     name "missing" or "other" is the same level.
 
-    **Splines** have degree 1, as in scikit-learn's `SplineTransformer`. Each knot has a
-    column, which is 1 at the knot. Between two knots, the columns of these knots sum to
-    1, in multiples of 2**-52.
+    **Splines** have degree 1, as in `SplineTransformer`. The column of a knot is 1 at
+    the knot. Between two knots their columns sum to 1, in multiples of 2**-52.
 
-    **Dates** are days since 1970-01-01 in `knots`, in local time without the time zone.
-    Text is in ISO format (2024-02-29, with or without a time) or in the declared one.
-    Month, weekday and hour are categories.
+    **Dates** are days since 1970-01-01 in `knots`, in local time. Text has the ISO
+    format or the declared one. Month, weekday and hour are categories.
 
     Examples
     --------
@@ -124,15 +118,14 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
             raise TypeError(f"schema={shown(self.schema)} must be a TableSchema.")
         check_no_path(X)
         self.schema.check_features(X)
-        return self.fit_to_smooth(X, smooth=False)
-
-    def fit_to_smooth(self, X, smooth: bool = True):
-        """Fit inside an estimator.
-
-        With `smooth`, the default number of knots is larger, because the estimator
-        smooths the curves.
-        """
         validate_data(self, X, skip_check_array=True)
+        self.blocks_ = self.schema.blocks()
+        return self
+
+    def fit_to_smooth(self, smooth: bool = True):
+        """Fit to the features alone; with `smooth` curves have more knots."""
+        self.feature_names_in_ = np.array(self.schema.features, dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
         self.blocks_ = self.schema.blocks(smooth)
         return self
 
@@ -151,22 +144,22 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_no_path(X)
-        return self.encoded(self.schema.select(X, coded=True))
+        rows = self.encoded(self.schema.select(X, coded=True))
+        return rows if self.sparse_output else rows[:]
 
     @property
     def n_encoded(self) -> int:
         """Number of encoded columns."""
         return _width(self.blocks_)
 
-    def encoded(self, X) -> np.ndarray | csr_array:
-        """Encode a table that has only the features of the schema, in their order."""
+    def encoded(self, X) -> LargeTable | csr_array:
+        """Encode a table that has rows; see `coded`."""
         if not len(X):
             raise ValueError("X has 0 sample(s): at least 1 is needed.")
-        rows = self.coded(X)
-        return rows if self.sparse_output else rows[:]
+        return self.coded(X)
 
     def coded(self, X, cut: Sequence[bool] = ()) -> LargeTable | csr_array:
-        """Return the encoded rows of a table that has only the features.
+        """Return the encoded rows of a table that has only the features, in order.
 
         The result is CSR with `sparse_output`, and otherwise a `LargeTable` that
         encodes rows when they are read. Numbers of the columns in the mask `cut` are
@@ -177,16 +170,7 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         return LargeTable.of(CodedRows.of(self.blocks_, X, cut))
 
     def get_feature_names_out(self, input_features=None) -> np.ndarray:
-        """Return the names of the encoded columns, such as "age__3" or "sex__other".
-
-        Parameters
-        ----------
-        input_features : ignored
-
-        Returns
-        -------
-        names : ndarray of str objects of shape (n_encoded,)
-        """
+        """Return the names of the encoded columns, such as "age__3" or "sex__other"."""
         check_is_fitted(self)
         names = [name for block in self.blocks_ for name in block.feature_names]
         return np.array(names, dtype=object)
@@ -208,11 +192,7 @@ def _width(blocks: tuple[Block, ...]) -> int:
 
 
 def _entries(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool]):
-    """Yield each block with its entries.
-
-    `cut` is as for `DeclaredEncoder.coded`. The two entries of a number between two
-    knots sum to 1.
-    """
+    """Yield each block with its entries; `cut` is as for `DeclaredEncoder.coded`."""
     for place, own in itertools.groupby(blocks, lambda block: block.parent):
         raw = raw_column(X, place)
         for block in own:
@@ -224,7 +204,7 @@ def _entries(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool]):
 
 
 def _sparse(blocks: tuple[Block, ...], X: Any, cut: Sequence[bool] = ()) -> csr_array:
-    shape = X.shape[0], _width(blocks)
+    shape = len(X), _width(blocks)
     if not blocks:
         return csr_array(shape)
     entries = [(b.start + own, values) for b, own, values in _entries(blocks, X, cut)]
@@ -316,9 +296,8 @@ class _Entries:
 class CodedRows:
     """Encoded rows that are computed when they are read; a source of `LargeTable`.
 
-    Only the entries of each block that may be non-zero are stored. A category is one
-    small integer. A value between two knots is two integers and two weights. Columns of
-    blocks that are not in `parts` are zeros.
+    A category is stored as one small integer, and a value between two knots as two
+    integers and two weights. Columns of blocks that are not in `parts` are zeros.
     """
 
     parts: tuple[_Entries, ...]
@@ -347,6 +326,15 @@ class CodedRows:
         for part in self.parts:
             part.write(rows, out)
         return out
+
+    def margins(self, coef: np.ndarray) -> np.ndarray:
+        """Return ``self[:] @ coef.T``, without storing rows; no part is smoothed."""
+        weights, found = coef.T, np.zeros((self.shape[0], len(coef)))
+        for part in self.parts:
+            own = weights[np.int64(part.start) + part.places]
+            values = 1.0 if part.values is None else part.values[:, :, None]
+            found += (own * values).sum(axis=1)
+        return found
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
@@ -382,9 +370,8 @@ class CodedRows:
     def saves(self, n_outputs: int) -> bool:
         """Whether steps on `integers` are faster than on rows of columns.
 
-        The answer depends on the declarations and on numbers of columns and outputs
-        alone. On codes the time is proportional to the number of outputs. On columns it
-        grows more slowly, above all from five outputs on.
+        The answer depends on numbers of columns and outputs alone. On codes the time is
+        proportional to the number of outputs, on columns it grows more slowly.
         """
         n_categories = sum(block.kind == "categories" for block in self.blocks)
         n_numbers = len(self.blocks) - n_categories
@@ -406,9 +393,8 @@ class CodedRows:
 class Encoding:
     """The encoding of a fit, without rows: the raw column of each encoded column.
 
-    Solvers read the encoded rows, or smooth terms made from them. The columns that they
-    read are called solver columns here. Encoded rows have the shape (n_rows,
-    n_encoded), and are private except for public columns.
+    Solvers read solver columns: the encoded ones, or smooth terms made from them.
+    Encoded rows, of shape (n_rows, n_encoded), are private except for public columns.
     """
 
     encoder: DeclaredEncoder  # fitted

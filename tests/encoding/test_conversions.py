@@ -437,7 +437,7 @@ def test_g09_a_file_reader_may_read_dates_as_it_likes(tmp_path):
     for last in ("20240301", "x", "2.5", "1j", ""):
         (tmp_path / "t.csv").write_text(text.format(last))
         read = pd.read_csv(io.StringIO(text.format(last)), skip_blank_lines=False)
-        for table in (read, schema.read_csv(tmp_path / "t.csv")):
+        for table in (read, schema.read(tmp_path / "t.csv")):
             found = DeclaredEncoder(schema).fit_transform(table)
             assert found[:2, 2].tolist() == [0, 0]  # not missing
 

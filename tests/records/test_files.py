@@ -266,10 +266,10 @@ def test_a4_an_empty_line_of_a_file_with_one_column_is_a_record(tmp_path):
     path, cells = tmp_path / "t.csv", ["5", "", "7", ""]
     path.write_text("\n".join(["ill", *cells]) + "\n")
     schema = TableSchema({"ill": Label([5, 7])}, outcomes=["ill"])
-    assert schema.read_csv(path)["ill"].isna().tolist() == [False, True, False, True]
+    assert schema.read(path)["ill"].isna().tolist() == [False, True, False, True]
     two = TableSchema({"a": Category(["x"]), "b": Number(0, 9)})
     path.write_text("a,b\nx,1\n\nx,2\n,\n")
-    assert len(two.read_csv(path)) == 3
+    assert len(two.read(path)) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
