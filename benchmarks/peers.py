@@ -291,7 +291,7 @@ def tables(args) -> dict:
                 both = own | {"n_jobs": 2}
                 contestants["skfdp, nothing public, 2 threads"] = fit(model, X, y, both)
         if name == "curves":
-            encoder = schema.encoder().fit_to_smooth(X)
+            encoder = schema.encoder().fit_to_smooth()
             contestants |= others(encoder.transform(X), y)
             try:
                 from interpret import privacy as theirs

@@ -222,10 +222,12 @@ class _Curves:
         """Add a weight if the number is below the end."""
         self.add(part, name, [end], [-_STEP], np.outer(weight, [0, 1]))
 
-    def add_at(self, part: str, name: str, ends: Any, weight: np.ndarray) -> None:
-        """Add a weight if the number is between the ends, or equal to one."""
-        heights = np.outer(weight, [1, 0, -1])
-        self.add(part, name, sorted(ends), [-_STEP, _STEP], heights)
+    def add_at(self, part: str, name: str, value: float, weight: np.ndarray) -> None:
+        """Add a weight if the number is this value, or what float32 holds of it."""
+        with np.errstate(over="ignore"):
+            stored = value if part == "date" else float(np.float32(value))
+        ends, heights = sorted((value, stored)), np.outer(weight, [1, 0, -1])
+        self.add(part, name, ends, [-_STEP, _STEP], heights)
 
     def transformers(self, row: dict[str, list]) -> tuple:
         """Return the fitted transformers, weights and intercept, given two rows."""
@@ -293,14 +295,8 @@ def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tupl
             curves.add_below(*number, _NO_NUMBER, missing - heights[:, 0])
             for value in np.unique(gone[np.isfinite(gone)]):
                 excess = missing - _at(value, knots, heights)
-                curves.add_at(*number, _stored(value), excess)
+                curves.add_at(*number, value, excess)
     return curves.transformers(row)
-
-
-def _stored(value: float) -> tuple[float, float]:
-    """Return a number, and what float32 holds of it."""
-    with np.errstate(over="ignore"):
-        return value, float(np.float32(value))
 
 
 def _at(value: float, knots: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -349,7 +345,7 @@ def _add_date(
         missing -= heights[:, np.searchsorted(ends, found)].T
     curves.add_below("date", name, _NEVER, missing[-1])
     for value, own in zip(moments[:-1].astype(np.float64), missing, strict=False):
-        curves.add_at("date", name, (value, value), own)
+        curves.add_at("date", name, value, own)
 
 
 def _add_levels(
@@ -371,7 +367,7 @@ def _add_levels(
         curves.constant = curves.constant + other
         curves.add_below("numbers", name, _NO_NUMBER, missing - other)
         for value, own in zip(numbers, weights(numbers), strict=True):
-            curves.add_at("numbers", name, _stored(value), own - other)
+            curves.add_at("numbers", name, value, own - other)
         return
     cells: dict[str, Any] = {}
     for cell in filter(None, map(text_of, declared)):

@@ -81,7 +81,7 @@ class Codes:
             if name not in X
         }
         schema = TableSchema(columns)
-        encoder = schema.encoder().fit_to_smooth(pd.DataFrame(X))
+        encoder = schema.encoder().fit_to_smooth()
         source = encoder.coded(schema.select(pd.DataFrame(X))).source
         source = source.smooth(Smoothing(encoder.blocks_, 100.0, N))
         given = source.integers().moved(np.zeros(source.shape[1]), 0.1, 0.5, 1.0)

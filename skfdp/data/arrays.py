@@ -89,7 +89,10 @@ def check_table(X: Any) -> Any:
         if is_so:
             raise TypeError(f"a raw table must be a frame, and X is {kind}.")
     if not is_frame(X):
-        raise ValueError("the table has no names of columns: pass a DataFrame.")
+        raise ValueError(
+            "the table has no names of columns: pass a DataFrame, or (for RFE and "
+            "others) declare bounds in place of a schema."
+        )
     if len(X.shape) != 2:
         raise ValueError("X is one column: pass a table, such as X.to_frame().")
     if not X.shape[1]:

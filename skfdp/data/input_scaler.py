@@ -331,7 +331,7 @@ def _column(name: Any, n_features: int, names: Sequence[str] | None) -> int:
         if names is None:
             raise ValueError(
                 f"bounds names the column {name!r}, but X has no column names: pass a "
-                "DataFrame or use indices as keys."
+                "DataFrame, use indices as keys, or (for RFE and others) one pair."
             )
         if name in (known := list(names)):
             return known.index(name)

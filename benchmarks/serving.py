@@ -1,0 +1,124 @@
+"""Time what serves a fitted model, each beside its peer, in one run of five minutes.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/serving.py   # writes results/serving.txt
+
+The table is generated: 14 raw columns, five of them numbers with 32 knots, one with
+gaps, and 206 weights. The peer is a ColumnTransformer of SimpleImputer,
+SplineTransformer and OneHotEncoder, with LogisticRegression. Times are of the CPU, the
+least of some.
+"""
+
+import pickle
+import time
+import warnings
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import skops.io
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.inspection import PartialDependenceDisplay
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
+
+from skfdp import FeatureDPLogisticRegression, TableSchema
+from skfdp.schema import Category, Label, Number
+
+NUMBERS = [f"n{j}" for j in range(5)]
+LEVELS = {f"c{j}": [*"abcd"[:k]] for j, k in enumerate((2, 2, 2, 2, 2, 3, 3, 3, 4))}
+
+
+def table(n_rows: int) -> pd.DataFrame:
+    """Return raw rows; a tenth of one column of each kind is missing."""
+    rng = np.random.default_rng(0)
+    found = {name: rng.gamma(2, 15, n_rows) for name in NUMBERS}
+    found |= {name: rng.choice([*own, "?"], n_rows) for name, own in LEVELS.items()}
+    found = pd.DataFrame(found)
+    for name in ("n0", "c0"):
+        found.loc[rng.random(n_rows) < 0.1, name] = None
+    return found
+
+
+def least(call, n_repeats: int = 15) -> float:
+    """Return the least milliseconds of CPU of some calls."""
+    times = []
+    for _ in range(n_repeats):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return 1000 * min(times)
+
+
+def onnx(pipeline, X: pd.DataFrame) -> tuple:
+    """Return a call that predicts rows with onnxruntime, and the bytes of the file."""
+    import onnxruntime
+    from skl2onnx import to_onnx
+
+    rows = {n: X[[n]].to_numpy("O" if n in LEVELS else np.float32) for n in X}
+    raw = to_onnx(pipeline, X, options={"zipmap": False}).SerializeToString()
+    session = onnxruntime.InferenceSession(raw)
+    return partial(session.run, None, rows), len(raw)
+
+
+def main() -> None:
+    """Print the figures, and write them."""
+    warnings.simplefilter("ignore")
+    X = table(20_000)
+    y = (X["n1"] + 10 * (X["c1"] == "a") > 35).astype(int).rename("y")
+    columns = {name: Number(0, 150) for name in NUMBERS}
+    columns |= {name: Category(own) for name, own in LEVELS.items()}
+    schema = TableSchema(columns | {"y": Label([0, 1])}, outcomes=["y"])
+    model = FeatureDPLogisticRegression(8.0, schema=schema, random_state=0).fit(X, y)
+    own, spline = model.to_sklearn(), SplineTransformer(32, degree=1)
+    texts = OneHotEncoder(handle_unknown="ignore"), [*LEVELS]
+    numbers = make_pipeline(
+        SimpleImputer(), spline.set_params(extrapolation="constant")
+    )
+    peer = make_column_transformer((numbers, NUMBERS), texts)
+    peer = make_pipeline(peer, LogisticRegression(max_iter=200)).fit(X, y)
+    models, lines = (model, own, peer), []
+
+    def line(name: str, *figures: float | None) -> None:
+        shown = ["-" if one is None else f"{one:,.2f}" for one in figures]
+        lines.append(f"{name:36}" + "".join(f"{one:>12}" for one in shown))
+        print(lines[-1], flush=True)
+
+    lines.append(
+        f"{model.coef_.size} weights{'skfdp':>37}{'to_sklearn':>12}{'peer':>12}"
+    )
+    print(lines[0])
+    for n in (1, 4000, 20_000):
+        calls = [partial(one.predict_proba, X[:n]) for one in models]
+        line(f"predict_proba, {n:,} rows, ms", *map(least, calls))
+    gap = np.abs(own.predict_proba(X) - model.predict_proba(X)).max()
+    line("to_sklearn(), ms", least(model.to_sklearn), None, None)
+    lines.append(f"largest difference of its probabilities: {gap:.0e}")
+    for name, how in (("", {}), (", deflated", {"compression": zipfile.ZIP_DEFLATED})):
+        sizes = [len(skops.io.dumps(one, **how)) / 1000 for one in (own, peer)]
+        line(f"skops file{name}, kB", None, *sizes)
+    line("pickle, kB", *(len(pickle.dumps(one)) / 1000 for one in models))
+    types = skops.io.get_untrusted_types(data=skops.io.dumps(own))
+    lines.append(f"to be trusted by skops: {', '.join(types)}")
+    filled = X[:1].fillna({"c0": ""}).astype(dict.fromkeys(NUMBERS, "float32"))
+    predict, size = onnx(model.to_sklearn(onnx=True), filled)
+    gap = np.abs(predict()[1] - model.predict_proba(filled)).max()
+    line("onnxruntime, one row, ms", least(predict), None, None)
+    line("ONNX file, kB", size / 1000, None, None)
+    lines.append(f"largest difference of its probabilities: {gap:.0e}")
+    # A plot of two columns has 100 x 100 points, and predicts as many times.
+    how = {"X": X[:4000], "features": [("n1", "n2")], "grid_resolution": 20}
+    calls = [
+        partial(PartialDependenceDisplay.from_estimator, one, **how) for one in models
+    ]
+    seconds = [25 * least(call, 1) / 1000 for call in calls]
+    line("25 x partial dependence, 400 points", *seconds)
+    result = Path(__file__).parent / "results" / "serving.txt"
+    result.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
