@@ -804,16 +804,14 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         """Return the report of a planned fit, before it is charged."""
         in_steps = of_method.n_steps is not None
         steps = ("every intermediate step of the training",) * in_steps
+        exposure = [public.declared.exposure_name]
         return PrivacyReport.from_events(
             subject=plan.subject,
             events=plan.events,
             delta=plan.delta,
             target_epsilon=plan.target_epsilon,
             n_records=plan.n_records,
-            feature_names=(
-                *public.columns,
-                *filter(None, [public.declared.exposure_name]),
-            ),
+            feature_names=[*public.columns, *filter(None, exposure)],
             target_name=public.target_name,
             released=self._released
             + of_method.also_released

@@ -1001,8 +1001,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         found = scales.exactly(records)
         records, loss = scales.scaled(records, found, self._loss())
         shares = records.public.shares
-        if records.exposure is not None:
-            shares = records.exposure * (1.0 if shares is None else shares)
+        if (own := records.exposure) is not None:
+            shares = own if shares is None else own * shares
         fit = optimum(
             records.X,
             records.target,
@@ -1085,8 +1085,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         -------
         y : ndarray of shape (n_samples,)
             ``input_scaler_(X) @ coef_ + intercept_``, or with a log link its
-            exponential, clipped to `target_bounds`. If the schema has an exposure, the
-            exponential is multiplied by that of the row; NaN if it is not above 0.
+            exponential, times the row's exposure (NaN if it is not above 0) if there is
+            one, clipped to `target_bounds`.
         """
         margins, schema = self._margins(X), self._reader.declaration.schema
         if self.target_map_.log:

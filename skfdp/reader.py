@@ -121,7 +121,7 @@ class Declaration:
     n_records: int | None = None
     #: Whether the fit releases the bounds of the columns.
     releases_bounds: bool = False
-    #: The name of the column of exposures, and its declaration; None without one.
+    #: The column of exposures.
     exposure_name: str | None = None
     exposure: Column | None = None
 
@@ -215,23 +215,17 @@ class Declaration:
 def _check_exposure(model: Any, given: Mapping, found: Mapping) -> None:
     schema, loss = found["schema"], loss_name(given["loss"])
     private, name = given["epsilon"] != math.inf, schema.exposure
-    for fails, remedy in (
-        (
-            model._target != "numbers" or loss not in OF_RATES,
-            "a regressor with loss='poisson', 'gamma' or 'tweedie'",
+    rates = model._target == "numbers" and loss in OF_RATES
+    for remedy, holds in {
+        "a regressor with loss='poisson', 'gamma' or 'tweedie'": rates,
+        "fit_intercept=True": not private or given.get("fit_intercept", True),
+        "a private target; if both are public, fit y / exposure with sample_weight="
+        "exposure and a schema without it": not (private and found["public_target"]),
+        "to be private under 'add_or_remove_one', which protects whole records": (
+            found["n_records"] is None or not schema.columns[name].public
         ),
-        (private and not given.get("fit_intercept", True), "fit_intercept=True"),
-        (
-            private and found["public_target"],
-            "a private target; if both are public, fit y / exposure with sample_weight="
-            "exposure and a schema without it",
-        ),
-        (
-            schema.columns[name].public and found["n_records"] is not None,
-            "to be private under 'add_or_remove_one', which protects whole records",
-        ),
-    ):
-        if fails:
+    }.items():
+        if not holds:
             raise ValueError(f"exposure={name!r} of the schema needs {remedy}.")
 
 

@@ -90,10 +90,9 @@ class TableSchema:
         The column with the person of each row: all rows of a person are protected
         together. It is not a feature and needs no type.
     exposure : str, default=None
-        The `Number` over which the outcome of a row was counted or summed, such as the
-        days of a contract. It is not a feature. Regressors with a log link divide the
-        outcome by it (:ref:`exposure`). Rows without an exposure above 0 are left out
-        if it is public, and else add nothing to a release.
+        The `Number` over which the outcome of a row was counted or summed, such as
+        days. It is not a feature: regressors with a log link divide the outcome by it
+        (:ref:`exposure`). Rows without an exposure above 0 add nothing.
     max_rows_per_group : int, default=None
         Largest number of rows of a person. A fit leaves out further rows of the person.
     missing : list, default=("",)

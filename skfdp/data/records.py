@@ -290,8 +290,7 @@ class Records:
     #: private value is malformed and has no neutral replacement. A null record adds
     #: nothing to any release.
     is_null: np.ndarray | None = None
-    #: Exposure of each row, positive, shape (n_rows,); private unless `public.exposure`
-    #: is declared public. None: the target is not divided.
+    #: Exposure of each row, above 0; private unless declared public.
     exposure: np.ndarray | None = None
 
     @property

@@ -359,7 +359,7 @@ class LinearQuery:
         offset = np.empty((0, 0)) if self.offset is None else self.offset
         share = np.empty(0) if self.units is None else self.units.shares
         if self.exposure is not None:
-            share = self.exposure * (share if share.size else 1.0)
+            share = self.exposure * share if share.size else self.exposure
         return Task(
             kind=place(self.loss.leaf),
             parameter=self.loss.parameter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -38,6 +39,7 @@ from skfdp.solvers.postprocessing import (
     ESTIMATED,
     CoefficientNoise,
     LinearFit,
+    curve_noise,
     matrix_of,
     path_noise,
 )
@@ -321,6 +323,24 @@ def answer_of(
     kinds = np.full((n_outputs, n_columns), -3)
     kinds[:, : own.size] = own
     return path_noise(steps, rule, axes, kinds.ravel())
+
+
+def levels_of(
+    public: PublicRecords, coordinates: Coordinates
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the `blocks` of `curve_noise`; other columns are levels of the last."""
+    known = coordinates.input_scaler.divisor, coordinates.mean, coordinates.scale
+    divisor, mean, scale = np.broadcast_arrays(*known)
+    n_columns, of_block = len(mean) + 1, public.encoding.block
+    rows, found = np.zeros((len(public.encoding.public_encoded), n_columns)), []
+    own = slice(len(of_block))
+    rows[:, own] = public.encoding.weights(np.eye(len(of_block))).T / divisor[own]
+    rows[:, own] = (rows[:, own] - mean[own]) * scale[own]
+    for place, block in enumerate(public.effects):
+        columns = np.flatnonzero(of_block == place)
+        found.append((columns, rows[block.start : block.stop, columns]))
+    others = np.arange(len(of_block), n_columns)
+    return [*found, (others, np.eye(len(others)))]
 
 
 def noise_of(
@@ -710,6 +730,11 @@ class Descent:
             theta = self._rescaled(ended, records, target_map, *known)
         elif plan.event(postprocessing.TEMPERATURE) is not None:
             theta, along, measured = self._scaled(start, ended, answer, *known)
+        if answer is not None and public.encoding is not None and len(theta) == 1:
+            if taken.curvature is None and coordinates.bias is not None:
+                # An error would lose a fit that was charged.
+                with contextlib.suppress(RuntimeError, ValueError):
+                    answer = curve_noise(steps, taken, levels_of(public, coordinates))
         follows = prepared.has_model and prepared.public_model is None
         more = coordinates, public, counts, along, measured, follows
         noise = noise_of(taken, answer, (start, ended, theta), *more)

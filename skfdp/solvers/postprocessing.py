@@ -697,9 +697,9 @@ class CoefficientNoise:
     covariance: np.ndarray
     #: "first order": to first order in the noise, given the chosen penalty, with the
     #: curvature from public or released numbers. "estimated": for a descent, with the
-    #: curvature that `path_noise` estimates. "upper bound": the noise without
-    #: curvature, an upper bound for every loss of constant curvature; the Notes of
-    #: `HeavyBall.noise_left` have the proof.
+    #: curvature that `path_noise` or `curve_noise` estimates. "upper bound": the noise
+    #: without curvature, an upper bound for every loss of constant curvature; the Notes
+    #: of `HeavyBall.noise_left` have the proof.
     kind: str
     independent: bool = False  # whether variances suffice
     #: The unpenalised weights from the same release, (n_outputs, n_features + 1), and
@@ -883,6 +883,9 @@ _N_CURVATURES, _N_SIGNALS, _N_ROUNDS, _N_TURNS = 40, 8, (30, 10), 3
 _CORRELATIONS = np.array([0.0, *np.geomspace(0.01, 1, 15)])
 # Number of first steps that are ignored, because the curvature is different there.
 _SKIPPED = 2
+# Numbers for `curve_noise`: of draws; the steps that show the gradient at the start are
+# one in so many; least square of what they show, in units of its noise.
+_N_DRAWS, _STEPS_PER_EARLY, _LEAST_SQUARE = 8, 32, 0.6
 # Share of the uniform distribution in the prior of the pairs (h, size of c), so that no
 # pair is ruled out.
 _ALIKE = 0.02
@@ -977,6 +980,65 @@ def path_noise(
         between = _between(moved, residuals, weight, mean, signal)
         turn = np.linalg.eigh(np.diag(mean) + between)[1]
         axes, moved, gradients = axes @ turn, moved @ turn, gradients @ turn
+
+
+def curve_noise(
+    path: list[tuple[np.ndarray, np.ndarray]],
+    rule: HeavyBall,
+    blocks: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return what `path_noise` returns, for curves and categories of one output.
+
+    `blocks` has the columns of theta that encode one raw column, and the centred rows
+    of its levels (knots or categories), shape (n_levels, n_columns).
+
+    The model is that of `path_noise`. The curvature of a block is :math:`\sum_k d_k\,
+    x_k x_k^T`, where :math:`x_k` is the row of level k, and :math:`d_k \ge 0` the
+    curvature of the loss at its records; between blocks it is left out. Results are
+    means over draws of the :math:`d_k`, each a non-negative least-squares fit to the
+    released gradients with further noise of the same size. With the best fit alone the
+    variance would be too small where records are rare.
+    """
+    rng, n_skipped = np.random.default_rng(0), min(_SKIPPED, len(path) // 2)
+    weight = 1 / rule.stds[n_skipped : len(path)]
+    thetas, gradients = (
+        np.array([step[part][0] for step in path[n_skipped:]]) for part in (0, 1)
+    )
+    # The gradient at the start has a normal prior, of the size that the first gradients
+    # show. Without it curvatures would be biased upward, and with less of it downward.
+    unit = weight / np.linalg.norm(weight)
+    moved = (thetas - thetas[0]) * weight[:, None]
+    gradients = gradients * weight[:, None]
+    mean_moved, mean = unit @ moved, unit @ gradients
+    early = slice(max(1, len(weight) // _STEPS_PER_EARLY))
+    part = float(unit[early] @ unit[early])
+    square = (unit[early] @ gradients[early]) ** 2 / part
+    square = np.maximum(square - 1, _LEAST_SQUARE) / part
+    known = square / (square + 1)
+    size, found, curved = thetas.shape[1], [], []
+    for columns, rows in blocks:
+        along = moved[:, columns] @ rows.T
+        gram = (along.T @ along) * (rows @ rows.T)
+        first = mean_moved[columns] @ rows.T
+        gram -= np.outer(first, first) * ((rows * known[columns]) @ rows.T)
+        jitter = 1e-12 + 1e-9 * np.trace(gram)
+        root = np.linalg.cholesky(gram + jitter * np.eye(len(gram)))
+        fit = (along * (gradients[:, columns] @ rows.T)).sum(axis=0)
+        fit -= first * ((known * mean)[columns] @ rows.T)
+        fit = np.linalg.solve(root, fit)
+        for _ in range(_N_DRAWS):
+            d = nnls(root.T, fit + ndtri(rng.random(len(fit))))[0]
+            values, axes = np.linalg.eigh(rows.T @ (d[:, None] * rows))
+            found.append((columns, axes))
+            curved.append(np.maximum(values, 0.0))
+    gone, left = rule.moments(np.concatenate(curved)[:, None], 0.0)
+    ends = np.cumsum([len(one) for one in curved])[:-1]
+    results = np.zeros((3, size, size))
+    parts = left[:, 0], np.abs(1 - gone[:, 0]), np.concatenate(curved)
+    for result, part in zip(results, parts, strict=True):
+        for (columns, axes), own in zip(found, np.split(part, ends), strict=True):
+            result[np.ix_(columns, columns)] += (axes * own) @ axes.T / _N_DRAWS
+    return tuple(results)
 
 
 def _posterior(

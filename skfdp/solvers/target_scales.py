@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -26,17 +27,14 @@ from skfdp.solvers.postprocessing import HUBER_THRESHOLD, STRONGEST
 # An interval within the declared bounds that contains the targets, from one noisy
 # histogram.
 #
-# The noise of a mean grows with the width of the interval to which its numbers are
-# clipped, and declared bounds are often wide. A coarse histogram is therefore released
-# first. It shows which bins contain all records, except for noise. The mean is then
-# taken within these bins and one more bin on either side. With a large budget nothing
-# is clipped.
+# The noise of a mean grows with this width, and declared bounds are often wide. So a
+# coarse histogram is released first, and the mean is taken within the bins that contain
+# all records, except for noise, and one more bin on either side.
 
 
 #: Labels of the events of the target's mean and spread, and of its histogram.
 SCALE, HISTOGRAM = "target scale", "target histogram"
-# Number of bins of equal width, and of bins whose widths double. There are fewer
-# doubling bins, because the lowest of more bins would be empty.
+# Number of bins of equal width, and of bins whose widths double.
 N_BINS, N_DOUBLINGS = 16, 8
 # Largest noise of a count in a useful histogram, divided by the number of records.
 _NOISIEST = 0.16
@@ -291,10 +289,8 @@ class TargetScales:
         if self.keeps_unit(start):
             return start
         shares = records.public.shares
-        found = exact_map(records.target, start, self.fit_intercept, margins, shares)
-        if records.exposure is None:
-            return found
-        return _per(float(np.average(records.exposure, weights=shares)), found)
+        known = records.target, start, self.fit_intercept, margins, shares
+        return _per_exposure(records, exact_map(*known))
 
     def released(
         self,
@@ -323,13 +319,12 @@ class TargetScales:
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
             found = dataclasses.replace(start, scale=max(mean, 2 * error))
-            if (declared := records.public.exposure) is None:
-                return found
-            if declared.public:
-                shares = records.public.shares
-                return _per(float(np.average(records.exposure, weights=shares)), found)
-            mean, error = mean_of(_exposures, *declared.bounds, "mean exposure")
-            return _per(max(mean, 2 * error), found)
+            declared = records.public.exposure
+            if declared is None or declared.public:
+                return _per_exposure(records, found)
+            exposures = operator.attrgetter("exposure")
+            mean, error = mean_of(exposures, *declared.bounds, "mean exposure")
+            return _per_exposure(records, found, max(mean, 2 * error))
         centre, doubt, furthest, span = 0.0, 0.0, high - low, high - low
         if margins is None:
             mean, error = mean_of(y, low, high, "target mean")
@@ -353,12 +348,11 @@ class TargetScales:
             own = self.huber_threshold
             own = HUBER_THRESHOLD if own == "auto" else own / target_map.scale
             loss = loss_named("huber", own)
-        exposure, change = records.exposure, target_map
-        if exposure is not None:
-            known = {"exposure": exposure / target_map.exposure}
-            records = dataclasses.replace(records, **known)
-            change = functools.partial(_rate_of, target_map, exposure)
-        return records.with_target(change), loss
+        if (own := records.exposure) is None:
+            return records.with_target(target_map), loss
+        records = dataclasses.replace(records, exposure=own / target_map.exposure)
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
+            return records.with_target(lambda y: target_map(y) / own), loss
 
 
 def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> None:
@@ -377,19 +371,15 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
         )
 
 
-def _per(exposure: float, found: TargetMap) -> TargetMap:
-    """Return the rescaling of a target that is divided by exposures of this mean."""
-    rate = found.scale / exposure
-    return dataclasses.replace(found, scale=rate, exposure=exposure)
-
-
-def _rate_of(target_map: TargetMap, exposure: np.ndarray, y: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):  # a warning would reveal a private value
-        return target_map(y) / exposure
-
-
-def _exposures(records: Records) -> np.ndarray:
-    return records.exposure
+def _per_exposure(
+    records: Records, found: TargetMap, mean: float | None = None
+) -> TargetMap:
+    """Return the rescaling of a target over exposures, exact without a `mean`."""
+    if records.exposure is None:
+        return found
+    if mean is None:
+        mean = float(np.average(records.exposure, weights=records.public.shares))
+    return dataclasses.replace(found, scale=found.scale / mean, exposure=mean)
 
 
 def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
@@ -418,8 +408,7 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
         for block in row_blocks(mapped):
             rows = records.public.input_scaler.restored(mapped[block])
             margins = row_products(rows, coef) + intercept + start[block]
-            # A NaN margin becomes 0. Its rate is exp(0) = 1, the mean of the rescaled
-            # targets.
+            # A NaN margin becomes 0, with the mean rate exp(0) = 1.
             cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
             rates[block] = np.exp(cut)
     return rates

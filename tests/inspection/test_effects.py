@@ -17,7 +17,7 @@ from skfdp import (
     FeatureDPRegressor,
     TableSchema,
 )
-from skfdp.inspection import EffectsDisplay
+from skfdp.inspection import EffectsDisplay, _effects
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
@@ -230,3 +230,28 @@ def test_the_largest_effects_come_first_and_are_six_at_most(fitted, stays):
         for effect, ax in zip(display.effects.values(), display.axes_, strict=True)
     }
     assert len(ranges) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("regressor", [False, True])
+def test_bands_are_as_wide_as_the_noise_where_values_are_rare(regressor):
+    """Counts of mean 1 on a scale to 10, and lognormal amounts; 24 fits each."""
+    rng = np.random.default_rng(0)
+    visits, amount = rng.poisson(1, 4000), rng.lognormal(3, 1.2, 4000)
+    y = 0.6 * visits + 0.5 * np.log(amount) - 2.5 + rng.logistic(size=4000)
+    outcome, kind = Label([False, True]), FeatureDPLogisticRegression
+    if regressor:
+        outcome, kind = Number(-6, 6), FeatureDPRegressor
+    columns = {"visits": Number(0, 10), "amount": Number(0, 1000), "y": outcome}
+    given = {"schema": TableSchema(columns, outcomes=["y"]), "epsilon": 2.0}
+    X, labels = pd.DataFrame({"visits": visits, "amount": amount}), y > 0
+    labels = y if regressor else labels
+    fits = [
+        _effects(kind(random_state=seed, **given).fit(X, labels), None, None)[0]
+        for seed in range(24)
+    ]
+    for name in X:
+        drawn = [fit[name] for fit in fits]
+        moved = np.var([one.values for one in drawn], axis=0, ddof=1).mean()
+        stated = np.mean([one.noise_std**2 for one in drawn])
+        assert 0.7 < np.sqrt(stated / moved) < 1.5
