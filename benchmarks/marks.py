@@ -303,8 +303,8 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: `serving.py` raised the lines of benchmarks, forty uses of tools and ONNX those of
 #: tests, codes and ramps the classes by three, and a page on serving the words by 162.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_735, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_065, 28_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_805, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_120, 28_000),
     Mark("statements", lambda: nodes(ast.stmt), 19_466, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 99, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 217, 205),
@@ -326,7 +326,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 41, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 159, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 38_160, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 38_255, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_030),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 19_112),
     Mark("    of the theory", lambda: words(theory=True), 11_940),
