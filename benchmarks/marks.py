@@ -216,6 +216,13 @@ def served(name: str, column: int, of_peer: bool = True) -> float:
     return round(found / float(figures[2]), 2) if of_peer else found
 
 
+def behind() -> float:
+    """Return how far interactions of private columns are behind, in log loss or R2."""
+    text = (RESULTS / "interactions.txt").read_text("utf-8").split("Nothing public")[1]
+    least = re.findall(r"^(?:none)? +(?:False|True) +[\d.-]+ +([\d.-]+) ", text, re.M)
+    return -min(map(float, least))
+
+
 # ---------------------------------------------------------------- times
 
 
@@ -344,6 +351,7 @@ MARKS = [
     ),
     Mark("half public: % behind a rival", lambda: known(r"^all: ([\d.]+) of", HALF), 6),
     Mark("public target: % above the free", lambda: known(r"3,000: ([\d.]+) %"), 3),
+    Mark("private pairs: most behind", behind, 0.002),
     Mark("gaps as stated, %", lambda: known(r"les: ([\d.]+) %", HALF), 40, least=True),
     Mark(
         "network: points behind a line",
