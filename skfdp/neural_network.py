@@ -70,7 +70,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     linear model of the columns, if the budget is small for them, if they are fewer than
     the columns, or if the table has a schema, is sparse or large, or lacks bounds. A
     `solver` trains all weights instead, from random ones: DP-SGD, or Algorithm 1 of
-    Mahloujifar et al. (2023). At epsilon 1 this was far behind
+    Mahloujifar et al. (2023). At epsilon 1 this was mostly far behind
     (:ref:`networks-measured`).
 
     Most users need only the first group of parameters. The defaults of the others were

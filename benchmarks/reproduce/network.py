@@ -66,9 +66,8 @@ def load(name: str, seed: int) -> tuple[Split, np.ndarray]:
 def residual(linear, split: Split, epsilon: float, seed: int) -> float:
     """Return the accuracy of a linear model with a network beside it, in percent."""
     rng, (rows, held) = np.random.default_rng(seed), split.scaled()
-    margins, offsets = (
-        np.log(linear.predict_proba(X)) for X in (split.X, split.X_test)
-    )
+    margins = np.log(linear.predict_proba(split.X))
+    offsets = np.log(linear.predict_proba(split.X_test))
     y, (n, k) = np.searchsorted(linear.classes_, split.y), margins.shape
     rate, n_steps = (1.0, 100) if n <= 4096 else (max(1024 / n, 1 / 16), 160)
     known = {"sampling_rate": rate, "other_events": linear.privacy_.events}
@@ -113,26 +112,22 @@ def fits(key: str, losers: bool) -> dict[str, list[float]]:
         return residual(half.fit(split.X, split.y), split, epsilon, seed)
 
     given = {"classes": classes, "random_state": seed}
-    methods = {
-        "linear": lambda e: score(linear(e)),
-        "network": lambda e: score(network(e)),
-    }
+    methods = {"linear": lambda e: score(linear(e))}
+    methods["network"] = lambda e: score(network(e))
     if losers:
         methods["all weights"] = lambda e: score(network(e, solver="noisy-sgd"))
         methods["residual"] = beside
         if kind == "columns and target":
             methods["public network"] = lambda e: score(linear(e, public_model=net))
         if kind == "labels":
-            randomise = functools.partial(LabelDPClassifier, net, **given)
-            methods["random labels"] = lambda e: score(randomise(e))
+            methods["random labels"] = lambda e: score(
+                LabelDPClassifier(net, e, **given)
+            )
     return {name: [float(fit(e)) for e in EPSILONS] for name, fit in methods.items()}
 
 
 def lines(cells: dict) -> list[str]:
-    """Return a line for each set and split: at each budget the linear model, and gains.
-
-    In brackets there are standard errors, 0 for one seed.
-    """
+    """Return a line for each set and split, with standard errors (0 for one seed)."""
     found: dict = {}
     for key, methods in cells.items():
         runs = found.setdefault(key.rpartition(" | ")[0], {})
