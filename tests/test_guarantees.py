@@ -231,7 +231,7 @@ def check_sensitivity(relation, loss, public_target=False, padded=False, seed=0,
             square = sum(int(entry) ** 2 for entry in moved.ravel().tolist())
             largest = max(largest, math.sqrt(square) * unit / clip)
     bound = query.sensitivity(Relation.of(relation)) / clip
-    assert isinstance(query._workspaces[0].rows, ShortProducts) == (d >= 16)
+    assert isinstance(query._workspaces[0][0], ShortProducts) == (d >= 16)
     assert largest <= bound
     assert largest > 0.5 * bound  # the search came near enough to mean something
 

@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
-from skfdp.queries.weighted import DensePersons, SparsePersons, person_blocks
+from skfdp.queries.weighted import person_blocks
 
 if TYPE_CHECKING:
     from skfdp.kernels.contributions import Clip, Task
@@ -249,7 +249,8 @@ class LinearQuery:
         return total * (self.n_rows / n_units / len(batch))
 
     @functools.cached_property
-    def _workspaces(self) -> list[_Workspace]:
+    def _workspaces(self) -> list[tuple[Products, Any]]:
+        """The memory of each thread: products of rows, and padded rows or persons."""
         # numba is loaded by the first fit, not by `import skfdp`.
         from skfdp.queries import products
 
@@ -261,11 +262,12 @@ class LinearQuery:
             largest = products.LARGEST_SHORT_PRODUCT
         found, of = [], products.products
         for _ in range(self.n_jobs):
-            own = of(self.rows, self.n_outputs, largest)
-            padded = None if self._plain else of(self.padded, self.n_outputs)
-            joins = self._joins_rows
-            sums = own.persons(self.rows, self.n_outputs) if joins else None
-            found.append(_Workspace(own, padded, sums))
+            own, beside = of(self.rows, self.n_outputs, largest), None
+            if self._joins_rows:
+                beside = own.persons(self.rows, self.n_outputs)
+            elif not self._plain:
+                beside = of(self.padded, self.n_outputs)
+            found.append((own, beside))
         return found
 
     @functools.cached_property
@@ -280,13 +282,16 @@ class LinearQuery:
     def _partial_sum(self, theta, batch, people, clip, given, work, start, stop):
         # Set here, because each thread has its own error state. An overflow warning
         # would reveal private margins.
+        rows, beside = work
         with np.errstate(all="ignore"):
             if people is None and self.padded is None:
-                return work.rows.clipped_sum(theta, batch, start, stop, given)
-            work.rows.start(theta)
+                return rows.clipped_sum(theta, batch, start, stop, given)
+            rows.start(theta)
             if people is not None:
-                return self._sum_of_persons(work, batch, people, start, stop, clip)
-            return self._sum_of_differences(work, theta, batch, start, stop, clip)
+                return self._sum_of_persons(*work, batch, people, start, stop, clip)
+            if beside is not None:
+                beside.start(theta)
+            return self._sum_of_differences(*work, batch, start, stop, clip)
 
     def _clip(self, unit: float) -> Clip:
         """Return the bounds of a contribution for kernels, which read rows as integers.
@@ -308,36 +313,30 @@ class LinearQuery:
             clip = clip._replace(limits=limits)
         return clip
 
-    def _sum_of_persons(self, work: _Workspace, batch, ends, start, stop, clip):
+    def _sum_of_persons(self, rows, persons, batch, ends, start, stop, clip):
         """Return the sum of the clipped contributions of persons, block by block."""
-        work.persons.start()
-        size = work.rows.block_size
-        for part, own in person_blocks(batch, ends, start, stop, size):
-            residual = self._residual(work.rows, part, self._task)
-            work.persons.add(part, own, residual, clip)
-        return work.persons.total()
+        persons.start()
+        for part, own in person_blocks(batch, ends, start, stop, rows.block_size):
+            persons.add(part, own, self._residual(rows, part, self._task), clip)
+        return persons.total()
 
-    def _sum_of_differences(self, work: _Workspace, theta, batch, start, stop, clip):
+    def _sum_of_differences(self, rows, padded, batch, start, stop, clip):
         """Return the sum of clipped differences to gradients of the public loss."""
         from skfdp.kernels import contributions
 
-        if work.padded is not None:
-            work.padded.start(theta)
         public_norms = contributions.PerRow(*self.padded.norms_in_memory)
-        for part in work.rows.parts(batch, start, stop):
-            residual = self._residual(work.rows, part, self._task)
-            if work.padded is None:
-                residual -= self._residual(work.rows, part, self._public_task)
+        for part in rows.parts(batch, start, stop):
+            residual = self._residual(rows, part, self._task)
+            if padded is None:
+                residual -= self._residual(rows, part, self._public_task)
                 contributions.clip_residuals(residual, part, clip)
             else:
-                public = self._residual(work.padded, part, self._public_task)
+                public = self._residual(padded, part, self._public_task)
                 norms = public_norms, self._inner
                 contributions.clip_differences(residual, public, part, clip, *norms)
-                work.padded.add(part, -public)
-            work.rows.add(part, residual)
-        if work.padded is None:
-            return work.rows.total()
-        return work.rows.total() + work.padded.total()
+                padded.add(part, -public)
+            rows.add(part, residual)
+        return rows.total() if padded is None else rows.total() + padded.total()
 
     def _residual(self, rows: Products, part: np.ndarray, task: Task) -> np.ndarray:
         """Return the residuals of one block, float64 (n_outputs, len(part))."""
@@ -415,14 +414,6 @@ def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
     clipping leaves a relative margin of 1e-9.
     """
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
-
-
-class _Workspace(NamedTuple):
-    """The memory of one thread: products of rows and padded rows, sums of persons."""
-
-    rows: Products
-    padded: Products | None
-    persons: DensePersons | SparsePersons | None
 
 
 # Sensitivities of sums of clipped gradients to a replaced record.

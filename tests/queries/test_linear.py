@@ -121,12 +121,12 @@ def test_short_and_long_rows_give_the_same_integers(n_classes, n, d, monkeypatch
     query = make_query(n_classes=n_classes, n=n, d=d)
     theta, unit = make_theta(query), query.unit(0.3)
     total = query.exact_sum(theta, None, unit)
-    fast = [type(work.rows) is ShortProducts for work in query._workspaces]
+    fast = [type(rows) is ShortProducts for rows, _ in query._workspaces]
     assert fast == [True]
     monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     slow = dataclasses.replace(query)
     np.testing.assert_array_equal(slow.exact_sum(theta, None, unit), total)
-    assert type(slow._workspaces[0].rows) is DenseProducts
+    assert type(slow._workspaces[0][0]) is DenseProducts
 
 
 def test_public_gradient_matches_the_loss():
@@ -300,7 +300,7 @@ def test_a_batch_of_short_products_is_that_of_its_rows(monkeypatch):
     theta, unit = make_theta(query), query.unit(1.0)
     batch = np.sort(np.random.default_rng(3).choice(query.n_rows, 70, replace=False))
     found = query.exact_sum(theta, batch, unit)
-    assert type(query._workspaces[0].rows) is ShortProducts
+    assert type(query._workspaces[0][0]) is ShortProducts
     each = [query.exact_sum(theta, np.array([i]), unit) for i in batch]
     np.testing.assert_array_equal(found, sum(each))
     assert not np.array_equal(found, query.exact_sum(theta, np.arange(70), unit))
