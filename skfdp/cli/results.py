@@ -388,7 +388,7 @@ def report(arguments: argparse.Namespace) -> None:
             arguments.registry.write_text(entry, encoding="utf-8")
         missing = entry.count(": missing\n")
         say(f"\nEntry written to {arguments.registry}: fill in {missing} fields.")
-    matching = " The SHA-256 fits the numbers of the model." * (model is not None)
+    matching = " The SHA-256 fits its released weights." * (model is not None)
     say(f"\nRecomputed from the listed releases: epsilon agrees.{matching}")
 
 

@@ -173,7 +173,7 @@ def test_reports_of_files_models_and_ledgers(run, tmp_path):
     assert (status, out, err) == (0, f"{report.statement()}\n{agrees}\n", "")
     out = run("report", "income.skops")[1]
     assert "epsilon 8 at delta 1e-05" in out
-    assert out.endswith(f"{agrees} The SHA-256 fits the numbers of the model.\n")
+    assert out.endswith(f"{agrees} The SHA-256 fits its released weights.\n")
     assert run("report", "income.json", "--full")[1] == (
         f"{report.statement(full=True)}\n{agrees}\n"
     )
