@@ -25,7 +25,6 @@ from skfdp.base import (
 )
 from skfdp.data._basis import Block
 from skfdp.data.arrays import readable
-from skfdp.data.encoder import CodedRows
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
@@ -425,11 +424,11 @@ class LinearModel(PrivateEstimator):
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
         beside = "public_model_", "interactions_"
         models = [getattr(self, name) for name in beside if hasattr(self, name)]
-        scaler, source = self.input_scaler_, getattr(X, "source", None)
-        coded = isinstance(source, CodedRows) and not (models or scaler.normalize)
+        scaler, encoder = self.input_scaler_, self._reader.encoder
+        coded = encoder is not None and not (encoder.sparse_output or models)
         margins = np.empty((X.shape[0], len(coef)))
         if coded:
-            margins[:] = source.margins(coef) + self.intercept_
+            margins[:] = X.source.margins(coef) + self.intercept_
         of_model = slice(None) if scaler.public is None else scaler.public
         for block in () if coded else row_blocks(X):
             rows = scaler(X[block])

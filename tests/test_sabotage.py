@@ -70,9 +70,9 @@ NIGHTLY = mutants(r"""
 -return budget.event(MARGINALS, std, sensitivity=reach)
 +return budget.event(MARGINALS, std / reach, sensitivity=1.0)
 estimators/test_interactions.py::test_a_product_of_private_columns_is_learnt
-# solvers/interactions.py: products of numbers before the grid
--own, width = own.on_grid(), own.shape[1]
-+own, width = own, own.shape[1]
+# data/encoder.py: products of numbers before the grid
+-dataclasses.replace(self.on_grid(), shape=shape, beside=beside)
++dataclasses.replace(self, shape=shape, beside=beside)
 estimators/test_interactions.py::test_what_lies_below_the_grid_changes_no_product
 # privacy/events.py: a replaced record counts once
 -return 2 * clip_norm if replaced is None else replaced

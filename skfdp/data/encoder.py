@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -304,6 +304,8 @@ class CodedRows:
     shape: tuple[int, int]
     #: All blocks of the encoder.
     blocks: tuple[Block, ...]
+    #: Makes further last columns of encoded rows; None: there are none.
+    beside: Callable[[np.ndarray], np.ndarray] | None = None
 
     dtype: ClassVar[np.dtype] = np.dtype(np.float64)
 
@@ -325,6 +327,9 @@ class CodedRows:
         out = np.zeros((len(some), self.shape[1]))
         for part in self.parts:
             part.write(rows, out)
+        if self.beside is not None:
+            found = self.beside(self.encoded[rows])
+            out[:, -found.shape[1] :] = found
         return out
 
     def margins(self, coef: np.ndarray) -> np.ndarray:
@@ -346,9 +351,14 @@ class CodedRows:
         """Return the rows with the weights that `integers` have."""
         return dataclasses.replace(self, parts=tuple(o.on_grid() for o in self.parts))
 
+    def wider(self, n_more: int, beside: Callable) -> CodedRows:
+        """Return the rows on the grid, with further columns."""
+        shape = self.shape[0], self.shape[1] + n_more
+        return dataclasses.replace(self.on_grid(), shape=shape, beside=beside)
+
     @property
     def encoded(self) -> CodedRows:
-        """The same rows without smooth terms."""
+        """The same rows without smooth terms and further columns."""
         blocks = self.blocks
         parts = tuple(
             dataclasses.replace(part, start=blocks[part.block].start, curve=None)
@@ -378,6 +388,8 @@ class CodedRows:
         least = 4 * n_categories + 10 * n_numbers
         least *= 1 if n_outputs == 1 else 2 if n_outputs < 5 else 4
         # Wider tables in memory are sparse, and other tables must give equal releases.
+        if self.beside is not None:
+            return False
         return least < self.shape[1] and _width(self.blocks) <= MOST_DENSE
 
     def integers(self, factors: np.ndarray | None = None) -> CodedGridRows:

@@ -26,14 +26,14 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 from skfdp.data._basis import Block
-from skfdp.data.encoder import CodedRows, Encoding
+from skfdp.data.encoder import Encoding
 from skfdp.data.grid import GridRows, Integers, blocks
 from skfdp.data.input_scaler import LazyRows
 from skfdp.data.records import PublicRecords, Records
@@ -399,31 +399,6 @@ def widened(
 
 
 @dataclasses.dataclass(frozen=True)
-class WideRows:
-    """Rows of a private table, and beside them the products of their columns."""
-
-    own: CodedRows
-    encoded: CodedRows
-    products: ProductsOfShapes
-    shape: tuple[int, int]
-
-    dtype: ClassVar[np.dtype] = np.dtype(np.float64)
-
-    @classmethod
-    def of(cls, own: CodedRows, products: ProductsOfShapes) -> WideRows:
-        """Return the rows of a table and their products."""
-        own, width = own.on_grid(), own.shape[1] + products.pairs.shape[1]
-        return cls(own, own.encoded, products, (own.shape[0], width))
-
-    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-        return np.hstack([self.own[rows], self.products(self.encoded[rows])])
-
-    def saves(self, n_outputs: int) -> bool:
-        """Whether codes are faster: products have none."""
-        return False
-
-
-@dataclasses.dataclass(frozen=True)
 class WithInteractions:
     """A linear method with interactions as further columns.
 
@@ -532,7 +507,8 @@ class WithInteractions:
             means = self._found(records, plan, mechanism)
             products = ProductsOfShapes.of_independent(self.encoding, means)
             prepared = prepared._replace(products=products or prepared.products)
-            source = WideRows.of(records.X.source, prepared.products)
+            n_more, products = public.n_products, prepared.products
+            source = records.X.source.wider(n_more, products)
             X = dataclasses.replace(records.X, source=source, width=public.n_features)
         else:
             X = _padded(records.X, public.n_features - n_features)
