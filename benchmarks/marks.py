@@ -309,19 +309,20 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: 1,800 changes of file, 77 objects, and 178 functions of the transformer.
 #: `serving.py` raised the lines of benchmarks, forty uses of tools and ONNX those of
 #: tests, codes and ramps the classes by three, and a page on serving the words by 162.
+#: Exposures and interactions of private columns raised statements and lines of tests.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_805, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_120, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_466, 18_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_800, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 32_110, 28_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_630, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 99, 96),
-    Mark("classes", lambda: nodes(ast.ClassDef), 217, 205),
+    Mark("classes", lambda: nodes(ast.ClassDef), 216, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 15, 9),
     Mark("tests for a kind of table or rows", lambda: hits(TABLE_TEST), 19, 20),
     Mark("    their files", lambda: hits(TABLE_TEST, of_files=True), 6, 6),
     Mark("names in skfdp.__all__", lambda: len(skfdp.__all__), 21),
     Mark("most parameters of an estimator", most_parameters, 18),
     Mark("default fit: files", lambda: fit()["files"], 36, 30),
-    Mark("    functions", lambda: fit()["functions"], 301, 250),
+    Mark("    functions", lambda: fit()["functions"], 303, 250),
     Mark("    Python calls", lambda: fit()["calls"], 1_780, 2_500),
     Mark("    changes of file", lambda: fit()["changes"], 990, 1_000),
     Mark("    own objects", lambda: fit()["objects"], 44, 45),
@@ -333,10 +334,10 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 41, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 159, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 38_255, 36_000),
-    Mark("lines of benchmarks/", lambda: lines("benchmarks"), 9_030),
-    Mark("words of docs/, without the theory", lambda: words(theory=False), 19_112),
-    Mark("    of the theory", lambda: words(theory=True), 11_940),
+    Mark("lines of tests/", lambda: lines("tests"), 38_400, 36_000),
+    Mark("lines of benchmarks/", lambda: lines("benchmarks"), 8_960),
+    Mark("words of docs/, without the theory", lambda: words(theory=False), 19_100),
+    Mark("    of the theory", lambda: words(theory=True), 12_000),
     Mark("mutants of 400 that tests notice", mutants, 336, least=True),
     Mark("    survivors without a reason", lambda: mutants(survivors=True), 0),
     Mark(
