@@ -353,8 +353,8 @@ class PartitionedRecords:
     #: The name under which the partitions store the `Records` of their rows.
     name: str = ROWS
 
-    #: None here: each partition leaves out its own null records.
-    is_null = None
+    #: None here: each partition leaves out its own null records, and has no exposures.
+    is_null = exposure = None
 
     def query(self, recipe: Callable, **per_row: Any) -> PartitionedQuery:
         """Build a query in each partition, as `Records.query`; return that of all."""

@@ -86,7 +86,7 @@ def expected_failures(estimator):
     why, large = None, estimator.epsilon > 1000
     if isinstance(estimator, FeatureDPMLPClassifier) and OLDER and large:
         why = "scikit-learn's network takes weights from 1.7 on"
-    if isinstance(estimator, CLASSIFIERS) and not large:
+    if isinstance(estimator, (*CLASSIFIERS, FeatureDPMLPClassifier)) and not large:
         why = (
             "a class weight of 1000 must make 25 records outweigh everything, but a "
             "private record counts for clip_norm at most; passes at epsilon=5000"

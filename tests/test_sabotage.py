@@ -107,8 +107,8 @@ estimators/test_one_shot.py::test_a_nulled_label_moves_the_statistic_by_at_most_
 +return budget.event(HISTOGRAM, std, sensitivity=smaller / 2), target
 estimators/test_public_regression.py::test_every_release_is_covered_by_the_charge
 # solvers/postprocessing.py: slopes of a wide regression have larger residuals than charged
--query = dataclasses.replace(query, loss=huber(HUBER_THRESHOLD))
-+query = dataclasses.replace(query, loss=huber(2 * HUBER_THRESHOLD))
+-dataclasses.replace(query, loss=loss_named("huber", HUBER_THRESHOLD))
++dataclasses.replace(query, loss=loss_named("huber", 2 * HUBER_THRESHOLD))
 estimators/test_row_length.py::test_wide_rows_keep_the_scale_of_predictions
 # solvers/postprocessing.py: the drift follows the private labels
 -error = drift(margins, shares, math.sqrt(square), believed, clip)
