@@ -506,6 +506,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         -------
         accuracy : float
         """
+        check_is_fitted(self)
         classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
         each = zip(*self._compared(X, y), classes, strict=True)
         return float(np.mean([accuracy(*one, sample_weight) for one in each]))

@@ -183,8 +183,9 @@ _WEIGHTS = (
 )
 _GROUPS = (
     "{name}.{verb} takes no groups: only the linear estimators (DPSGDFClassifier, "
-    "FeatureDPLogisticRegression, DPSGDFRegressor, FeatureDPRegressor) protect "
-    "persons who have several rows; use one of them, or keep one row of each person."
+    "FeatureDPLogisticRegression, DPSGDFRegressor, FeatureDPRegressor, and without a "
+    "solver FeatureDPMLPClassifier) protect persons who have several rows; use one of "
+    "them, or keep one row of each person."
 )
 # Floating-point settings of NumPy and SciPy when the outermost fit was called; None
 # outside of fits.

@@ -1031,10 +1031,12 @@ def curve_noise(
             values, axes = np.linalg.eigh(rows.T @ (d[:, None] * rows))
             found.append((columns, axes))
             curved.append(np.maximum(values, 0.0))
-    gone, left = rule.moments(np.concatenate(curved)[:, None], 0.0)
+    every = np.concatenate(curved)[:, None]
+    # Numbers alone if there was no step.
+    gone, left = np.broadcast_arrays(*rule.moments(every, 0.0), every)[:2]
     ends = np.cumsum([len(one) for one in curved])[:-1]
     results = np.zeros((3, size, size))
-    parts = left[:, 0], np.abs(1 - gone[:, 0]), np.concatenate(curved)
+    parts = left[:, 0], np.abs(1 - gone[:, 0]), every[:, 0]
     for result, part in zip(results, parts, strict=True):
         for (columns, axes), own in zip(found, np.split(part, ends), strict=True):
             result[np.ix_(columns, columns)] += (axes * own) @ axes.T / _N_DRAWS
