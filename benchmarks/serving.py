@@ -71,7 +71,9 @@ def main() -> None:
     y = (X["n1"] + 10 * (X["c1"] == "a") > 35).astype(int).rename("y")
     columns = {name: Number(0, 150) for name in NUMBERS}
     columns |= {name: Category(own) for name, own in LEVELS.items()}
-    schema = TableSchema(columns | {"y": Label([0, 1])}, outcomes=["y"])
+    schema = TableSchema(
+        columns | {"y": Label([0, 1])}, outcomes=["y"], interactions=None
+    )
     model = FeatureDPLogisticRegression(8.0, schema=schema, random_state=0).fit(X, y)
     own, spline = model.to_sklearn(), SplineTransformer(32, degree=1)
     texts = OneHotEncoder(handle_unknown="ignore"), [*LEVELS]
