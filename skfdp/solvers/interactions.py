@@ -9,7 +9,7 @@ column.
 
 Products of public columns are public: shapes, fits and their scale are functions of
 public columns, so they cost no privacy. If all columns are private, the means of the
-encoded columns are released first, which takes about 1 % of the budget. They tell the
+encoded columns are released first, for at most about 1 % of the budget. They tell the
 ranks, the frequent levels, and the fits and the scale that hold if columns are
 independent. Products are then a declared encoding: a function of one row, and of
 released numbers.
