@@ -162,8 +162,11 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
         },
     ),
     "ledger": (
-        "show limit, spent and remaining budget of a ledger",
-        {"file": _of("the SQLite file of 'skfdp fit --ledger'", metavar="FILE")},
+        "show the budget of a ledger, and check its hash chain",
+        {
+            "file": _of("the SQLite file of 'skfdp fit --ledger'", metavar="FILE"),
+            "--report": _of("also find its charges in the ledger", metavar="FILE.json"),
+        },
     ),
     "compile": ("compile all loops now, so that no fit of a large table does", {}),
 }

@@ -19,7 +19,7 @@ class CommandError(Exception):
 
 
 class OutputError(Exception):
-    """Raised if a file cannot be written or text cannot be printed; one sentence."""
+    """A file cannot be written, text cannot be printed, a ledger is broken."""
 
 
 # Names of parameters whose option has another name, and of parameters without an
@@ -99,12 +99,14 @@ def complain(text: str) -> None:
 
 
 @contextlib.contextmanager
-def refusing(*errors: type[Exception]) -> Iterator[None]:
-    """Convert errors of skfdp, which quote no private data, to CommandError."""
+def refusing(
+    *errors: type[Exception], raised: type[Exception] = CommandError
+) -> Iterator[None]:
+    """Convert errors of skfdp, which quote no private data, to errors of a command."""
     try:
         yield
     except errors as error:
-        raise CommandError(" ".join(str(error).split())) from None
+        raise raised(" ".join(str(error).split())) from None
 
 
 @contextlib.contextmanager

@@ -393,10 +393,24 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def ledger(arguments: argparse.Namespace) -> None:
-    """Print limit and spending of each data set in a ledger file."""
-    with refusing(ValueError, OSError):
-        text = "\n\n".join(map(str, PrivacyLedger.open_all(arguments.file)))
-    say(text)
+    """Check the hash chain of a ledger file, and print limit and spending.
+
+    With ``--report`` the charges of this report must be in the chain, too.
+    """
+    with refusing(OSError), refusing(ValueError, raised=OutputError):
+        ledgers = PrivacyLedger.open_all(arguments.file)
+        lines = [*map(str, ledgers), "Hash chain: unbroken."]
+    if (path := arguments.report) is None:
+        lines[-1] += " An older copy passes, too: compare a report by --report."
+    else:
+        with refusing(ValueError, OSError):
+            found = read_report(path)
+        charges = {receipt.charge for receipt in found.receipts}
+        own = (one for one in ledgers if charges & {e.charge for e in one.entries})
+        with refusing(ValueError, raised=OutputError):
+            next(own, ledgers[0]).check_report(found)
+        lines[-1] += f" It holds all charges of {path}."
+    say("\n\n".join(lines))
 
 
 def _loaded(path: str) -> Any:

@@ -768,7 +768,7 @@ class PrivacyLedger:
             raise ValueError(
                 f"report of {report.subject!r} cannot be compared with "
                 f"{self._store.name}, because a fit in the report has no receipt of a "
-                "charge: pass ledger=... to the estimator."
+                "charge: fit it with this ledger."
             )
         receipts = {one for part in parts for one in part.receipts}
         _, entries = self._store.read({*report.receipts, *receipts})

@@ -1,7 +1,9 @@
 """Saved models used: predictions, scores, statements; and the tables they take."""
 
+import contextlib
 import io
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -230,14 +232,38 @@ def test_a_ledger_is_shown(run, tmp_path):
     ]
     ledgers[0].charge([skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event])
     status, out, err = run("ledger", path)
-    assert (status, out, err) == (0, f"{ledgers[0]}\n\n{ledgers[1]}\n", "")
+    chain = "Hash chain: unbroken."
+    older = f"{chain} An older copy passes, too: compare a report by --report."
+    assert (status, out, err) == (0, f"{ledgers[0]}\n\n{ledgers[1]}\n\n{older}\n", "")
     assert "Remaining: epsilon 1.6584 for one more fit" in out
 
 
-def test_what_is_no_ledger(refused, tmp_path):
+def test_the_hash_chain_of_a_ledger_is_checked(run, refused, tmp_path):
+    def broken(*argv):
+        status, out, err = run("ledger", *argv)
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        return err
+
+    path, older, page = (tmp_path / name for name in ("a.db", "old.db", "r.json"))
+    event = skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event
+    for dataset in ("people", "stays"):  # equal events in both
+        ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5, dataset=dataset)
+        older.write_bytes(path.read_bytes())
+        ledger.charge([event])
+        page.write_text(skfdp.report(ledger).to_json())
+        status, out, _ = run("ledger", path, "--report", page)
+        end = f"\n\nHash chain: unbroken. It holds all charges of {page}.\n"
+        assert status == 0 and out.endswith(end)
+    assert "does not hold charge 2" in broken(older, "--report", page)
+    assert "has no receipt" in broken(path, "--report", "income.json")
+    assert "'new.csv' is not a JSON" in refused("ledger", path, "--report", "new.csv")
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("DROP TRIGGER chain_fixed")
+        file.execute("UPDATE chain SET entries = '[]' WHERE charge = 1")
+    assert "as it was recorded, so the ledger was edited" in broken(path)
     (tmp_path / "empty.sqlite").touch()
     for path in ("income.json", "people.csv", tmp_path / "empty.sqlite"):
-        assert "is damaged, emptied or not a ledger of skfdp" in refused("ledger", path)
+        assert "is damaged, emptied or not a ledger of skfdp" in broken(path)
     assert "cannot be opened" in refused("ledger", "absent.sqlite")
     assert not Path("absent.sqlite").exists()
 
