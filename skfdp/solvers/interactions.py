@@ -63,6 +63,8 @@ MARGINALS, MARGINAL_ERROR, MOST_OF_MARGINALS = "marginals", 0.005, 0.05
 ORDERS = 0.7, 0.5
 #: Standard deviation of all products, divided by that of all other columns.
 SCALE_OF_PRODUCTS = 0.3
+#: Step of the shapes of private columns, and of their means.
+STEP = 2.0**-16
 
 
 def shapes_of(block: Block, count: np.ndarray, n_levels: int) -> np.ndarray:
@@ -94,6 +96,10 @@ def shapes_of(block: Block, count: np.ndarray, n_levels: int) -> np.ndarray:
         legendre = 2 * rank - 1, 6 * rank * (rank - 1) + 1
         found[: block.missing] = np.column_stack(legendre) * ORDERS
     return found[:, : n_levels - 1]
+
+
+def _stepped(values: np.ndarray) -> np.ndarray:
+    return np.rint(values / STEP) * STEP
 
 
 def points_of(
@@ -239,15 +245,18 @@ class ProductsOfShapes:
         Notes
         -----
         **Guarantees.** The result is a function of the declarations and of `means`,
-        which are released.
+        which are released. Rows on the grid are multiples of 2**-14, and shapes and
+        fits of `STEP`. So their products are exact in any order, and those of a record
+        do not depend on its position.
         """
         columns = encoding.encoder.blocks_
         places, shares, of_point = points_of(columns, means)
         found = cls.listed(columns, shares @ places, MOST_PRIVATE, 1)
         if found is None:
             return None
-        (i, j), values = found.pairs, places @ found.shapes
-        centre, each = shares @ values, np.arange(i.size)
+        found.shapes[:] = _stepped(found.shapes)
+        (i, j), centred = found.pairs, found.centred(columns, means)[0]
+        centre, each = _stepped(shares @ (places @ found.shapes)), np.arange(i.size)
         # The product of two centred shapes: fits are on 1 and on both shapes.
         found.fits[0] = -centre[i] * centre[j]
         found.fits[1 + i, each], found.fits[1 + j, each] = centre[j], centre[i]
@@ -255,13 +264,13 @@ class ProductsOfShapes:
         if encoding.smoothing is not None:
             terms = encoding.smoothing.rows(csr_array(places)).toarray()
         variance = float((shares @ terms**2 - (shares @ terms) ** 2).sum())
-        own = shares @ values**2 - centre**2
+        own = shares @ centred**2
         total = float(own[i] @ own[j])
         if not min(total, variance) > 1e-12:
             return None
         # The centred shapes of a column are those of one of its points, or between
         # those of two. So their norm is at most the largest one of a point.
-        centred, longest = found.centred(columns, means)[0], np.zeros(len(columns))
+        longest = np.zeros(len(columns))
         np.maximum.at(longest, of_point, (centred**2).sum(axis=1))
         most = math.sqrt((longest.sum() ** 2 - (longest**2).sum()) / 2)
         scale = SCALE_OF_PRIVATE * math.sqrt(variance / total)
@@ -278,7 +287,7 @@ class ProductsOfShapes:
         values, of_shape = places @ self.shapes, np.empty(self.shapes.shape[1])
         of_shape[self.pairs] = self.columns
         own = of_point[:, None] == of_shape
-        return np.where(own, values - shares @ values, 0.0), shares
+        return np.where(own, values - _stepped(shares @ values), 0.0), shares
 
     def sizes(
         self, columns: Sequence[Block], means: np.ndarray, weights: np.ndarray

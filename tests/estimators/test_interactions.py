@@ -413,16 +413,18 @@ def test_a_replaced_row_moves_the_marginals_by_at_most_their_sensitivity(persons
     assert (each >= 0).all()
 
 
-def test_products_of_a_row_are_bounded_whatever_was_released():
+def test_products_of_a_row_are_bounded_and_exact_whatever_was_released():
     encoder = private(asked=None, n=200).encoder_
     encoding, rng = Encoding(encoder, np.zeros(5, bool)), np.random.default_rng(0)
-    rows = encoder.transform(people(3000)[0])
-    sizes = set()
+    X = encoder.schema.select(people()[0], coded=True)
+    rows, sizes = encoder.coded(X).source.on_grid()[:N], set()
     for power in (0, 1, 8, 30):
         means = rng.random(rows.shape[1]) ** power * 0.3
         found = ProductsOfShapes.of_independent(encoding, np.maximum(means, 1e-3))
         norms = np.linalg.norm(found(rows), axis=1)
         assert norms.max() <= interactions.reach_of(encoder.blocks_)
+        alone = [found(rows[i : i + 1])[0] for i in range(99)]  # at another position
+        np.testing.assert_array_equal(alone, found(rows)[:99])
         sizes.add(found.pairs.shape)
     assert sizes == {ProductsOfShapes.of_independent(encoding, None).pairs.shape}
 
