@@ -223,7 +223,7 @@ class _Curves:
         self.add(part, name, [end], [-_STEP], np.outer(weight, [0, 1]))
 
     def add_at(self, part: str, name: str, value: float, weight: np.ndarray) -> None:
-        """Add a weight if the number is this value, or what float32 holds of it."""
+        """Add a weight if the number is this value, or this value as float32."""
         with np.errstate(over="ignore"):
             stored = value if part == "date" else float(np.float32(value))
         ends, heights = sorted((value, stored)), np.outer(weight, [1, 0, -1])

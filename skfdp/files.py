@@ -544,7 +544,7 @@ def drafted(
     if is_odd and not header and _is_csv(table):  # do not quote the line
         raise SchemaError(
             f"the first line of {str(table)!r} does not look like names: a word "
-            "begins with a digit or has four, a name is repeated, or most are "
+            "begins with a digit or has four digits, a name is repeated, or most are "
             "empty. Pass skip_lines=... if names come later, header=True if these "
             "are names, or add a line of names."
         )

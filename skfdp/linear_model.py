@@ -251,7 +251,7 @@ class LinearModel(PrivateEstimator):
     def _with_interactions(self, public: PublicRecords, method: Method) -> Method:
         """Return the method with interactions of columns, if there can be any.
 
-        They are those of the public columns, or if nothing is public of all columns. A
+        They are those of the public columns, or of all columns if nothing is public. A
         public target has boosted trees instead.
         """
         asked = getattr(public.declared.schema, "interactions", None)
@@ -415,10 +415,10 @@ class LinearModel(PrivateEstimator):
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        """Return ``input_scaler_(X) @ coef_.T + intercept_``, and what is beside it.
+        """Return ``input_scaler_(X) @ coef_.T + intercept_``, with all further terms.
 
-        `coef_` includes the linear part of a public model, so only the other part of
-        its margins is added, and those of interactions.
+        The further terms are the margins of interactions, and those of a public model
+        without its linear part, which `coef_` includes.
         """
         X = self._rows_to_predict(X)
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector

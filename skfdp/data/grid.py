@@ -314,7 +314,7 @@ class GridRows(Integers):
 
     @property
     def norms_in_memory(self) -> tuple[np.ndarray, int, int]:
-        """Array, stride, first, as of `Integers`."""
+        """Return (array, stride, first) as `Integers.norms_in_memory` does."""
         if self.joined is None:
             return self.squared_norms, 1, 0
         step = self.joined.shape[1] // 4

@@ -155,7 +155,7 @@ class InputScaler:
         return rows_of(out)
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return rows for quantisation, in the unit `reach`.
+        """Return the rows that are quantised, divided by `reach`.
 
         Columns are scaled by their bounds. With `normalize` rows are normalised.
         """

@@ -186,7 +186,7 @@ def _check_uncut(array: Any) -> None:
     if memory is not None:
         start = array.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         if memory.size() < start + len(memory):
-            raise OSError("the file is shorter than its map")
+            raise OSError("the file of X became shorter while it was read")
 
 
 @dataclasses.dataclass(frozen=True)

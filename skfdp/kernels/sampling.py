@@ -119,9 +119,9 @@ def _low_bits(first, second):
 
 @shared
 def _rounded_normal(x):
-    """Return x rounded, plus 2**52, and its distance from the integer.
+    """Return the integer nearest to x, plus 2**52, and the distance of x from it.
 
-    The distance counts the error that a computed normal has relative to itself.
+    The distance includes the relative error of a computed normal.
     """
     rounded = x + _TWO_TO_52
     return rounded, abs(x - (rounded - _TWO_TO_52)) + _OF_ITSELF * x

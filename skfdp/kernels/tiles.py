@@ -42,7 +42,7 @@ def _largest_of(row):
 
 @shared
 def _unit_of_squares(n_columns):
-    """Return the factor of squares below 1, whose sum in integers is then exact."""
+    """Return the factor by which squares below 1 become integers with an exact sum."""
     return math.ldexp(1.0, 52 - math.frexp(float(n_columns))[1])
 
 

@@ -95,7 +95,9 @@ class NoiseKey:
         if self.used:
             raise ValueError(f"{self} is for one fit: enter a new one for each fit.")
         if records.public.in_partitions or fcntl is None:
-            raise ValueError(f"{self} needs Linux or macOS, not Dask: leave it out.")
+            raise ValueError(
+                f"{self} works on Linux and macOS, and not with Dask: leave it out."
+            )
         self.close()  # of an attempt that failed
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -211,8 +211,8 @@ def released_log_odds(
 ) -> np.ndarray:
     """Release class counts, and return log odds of the classes, shape (n_outputs,).
 
-    They are those of the posterior mean of the class frequencies. All frequencies are
-    equally likely before, so that of one of K classes has the density
+    They follow from the posterior mean of the class frequencies. The prior is uniform:
+    the frequency p of one of K classes has a density proportional to
     ``(1 - p)**(K - 2)``.
 
     Raises
@@ -328,7 +328,7 @@ def answer_of(
 def levels_of(
     public: PublicRecords, coordinates: Coordinates
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the `blocks` of `curve_noise`; other columns are levels of the last."""
+    """Return the `blocks` of `curve_noise`; the last one has all other columns."""
     known = coordinates.input_scaler.divisor, coordinates.mean, coordinates.scale
     divisor, mean, scale = np.broadcast_arrays(*known)
     n_columns, of_block = len(mean) + 1, public.encoding.block
