@@ -1,4 +1,4 @@
-"""``skfdp`` and ``python -m skfdp``: fit, predict, score and report from a shell."""
+"""``skfdp`` and ``python -m skfdp``: fit, predict and report from a shell."""
 
 import sys
 

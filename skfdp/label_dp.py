@@ -200,7 +200,7 @@ class _Randomise:
 
 
 def _columns_of(y: Any) -> list:
-    """Return the columns of y; an entry of a list decides no type of another one."""
+    """Return the columns of y; no entry of a list changes the type of another."""
     shape, listed = getattr(y, "shape", ()), isinstance(y, list | tuple)
     if listed:
         with contextlib.suppress(ValueError):  # of rows of different lengths

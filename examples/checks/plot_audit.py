@@ -59,7 +59,8 @@ for place, one in enumerate(audits):
     ax.plot(one.claimed, place, "kx", label="claimed")
 ax.set_yticks(range(len(audits)), [one.label for one in audits])
 ax.set(xlabel="mu, the strength of the attack", ylim=(-0.6, len(audits) - 0.4))
-_ = ax.legend(*(part[:2] for part in ax.get_legend_handles_labels()))
+legend = [part[:2] for part in ax.get_legend_handles_labels()]
+_ = figure.legend(*legend, loc="outside upper right", ncols=2)
 
 # %%
 # Both audits work for classes of your own and for Pipelines. Run them on made-up rows,

@@ -105,7 +105,7 @@ kappa = norm.pdf(a) / norm.cdf(a)
 bounded = np.sqrt(np.maximum((n * gdp_mu(epsilon, delta) / kappa) ** 2 - 1, 0))
 bounded /= n * epsilon
 
-_, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
 for (name, found), style in zip(losses.items(), ("s-", "o--", "o-"), strict=True):
     ax.semilogx(ratios, np.minimum(found, 1.25), style, label=name)
 ax.fill_between(bounded, norm.cdf(a), color="0.9")
@@ -118,7 +118,7 @@ ax.set(
     ylabel="mean hinge loss on the training rows",
 )
 ax.axvline(1, color="0.6", linewidth=0.8)
-ax.legend(fontsize="small", loc=(0.52, 0.52))
+_ = figure.legend(fontsize="small", loc="outside upper right", ncols=2)
 
 # %%
 # Plain DP-SGD fails from an offset of a twentieth of :math:`n \varepsilon` on. By the

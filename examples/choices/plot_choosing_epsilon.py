@@ -77,14 +77,14 @@ from skfdp.metrics import expected_gap
 
 sizes = np.geomspace(100, 100_000, 61).astype(int)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
-titles = ("nothing public", "every column public, the target private")
+titles = ("nothing public", "the target alone is private")
 for ax, public, title in zip(axes, ("nothing", "columns"), titles, strict=True):
     for epsilon in (0.1, 0.3, 1.0, 3.0):
         gaps = np.array([expected_gap(epsilon, n, public=public) for n in sizes])
         ax.plot(sizes, gaps[:, 1], label=f"epsilon {epsilon:g}")
         ax.fill_between(sizes, gaps[:, 0], gaps[:, 2], alpha=0.15)
     ax.set(title=title, xlabel="records", xscale="log", ylim=(0, 1.2))
-axes[0].set_ylabel("lost, of what columns tell")
+axes[0].set_ylabel("lost share of the gain")
 axes[1].legend()
 
 # %%

@@ -70,7 +70,7 @@ ax.axhline(alone, ls="--", color="gray", label="the other table's model alone")
 free = LogisticRegression(C=10).fit(X, y).score(X_test, y_test)
 ax.axhline(free, ls=":", color="k", label="no privacy")
 ax.set(xlabel="epsilon", ylabel="test accuracy (three fits)")
-_ = ax.legend()
+_ = figure.legend(loc="outside upper right", ncols=2, fontsize="small")
 
 # %%
 # The start is a parameter like any other. The statement assumes that it was chosen

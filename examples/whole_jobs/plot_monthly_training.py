@@ -128,7 +128,7 @@ for (name, epsilons), mark in zip(ways.items(), "os", strict=True):
     ax.step(months, epsilons, where="post", marker=mark, label=name)
 ax.axhline(ledger.epsilon, color="black", linestyle="--", label="budget limit")
 ax.set(xlabel="month", ylabel="epsilon spent")
-_ = ax.legend()
+_ = figure.legend(loc="outside upper right", ncols=2)
 
 # %%
 # The statement of the last quarter's fits together

@@ -165,6 +165,7 @@ from skfdp.privacy import compose
 
 curve = compose(statement.events)
 epsilons = np.linspace(0, 2 * statement.epsilon, 101)
+plt.figure(figsize=(5.5, 3.8), layout="constrained")
 plt.semilogy(epsilons, [curve.delta(epsilon) for epsilon in epsilons])
 plt.plot(statement.epsilon, statement.delta, "o")
 plt.xlabel("epsilon")

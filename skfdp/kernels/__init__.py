@@ -15,7 +15,7 @@ class NotCompiledError(Exception):
 
 
 def expect(n_entries: float) -> None:
-    """Compile loops from now on, unless the table in work is small.
+    """Compile loops from now on, unless the current table is small.
 
     This decides how long a fit takes, but not what it computes.
     """

@@ -36,7 +36,8 @@ _PAGE_STYLE = """\
 :root {color-scheme: light dark}
 body {font: 16px/1.5 system-ui, sans-serif; max-width: 50em; margin: 2em auto;
   padding: 0 1em}
-h1 {font-size: 1.4em; overflow-wrap: anywhere} h2 {margin-top: 2em}"""
+h1 {font-size: min(1.4em, 5vw); overflow-wrap: anywhere}
+h2 {font-size: min(1.2em, 4.5vw); margin-top: 2em}"""
 # False-alarm rates at which the trade-off curve is drawn, denser near 0. With Poisson
 # batches each rate takes half a second.
 _FALSE_ALARMS = [(j / 15) ** 2 for j in range(1, 16)]
@@ -100,7 +101,7 @@ def _svg(report: Report) -> str:
         "<path d='M40 220L240 20' stroke='currentColor' stroke-dasharray='4'/>"
         f"<polyline points='{line}' fill='none' stroke='#c33' stroke-width='2'/>"
         f"<circle cx='{x}' cy='{y}' r='4' fill='#c33'/>"
-        f"<text x='{float(x) + 8:.1f}' y='{float(y) + 4:.1f}'>1 &rarr; {rightly}</text>"
+        f"<text x='{x}' y='{y}' dx='24' dy='-4'>1 &rarr; {rightly}</text>"
         "<text x='140' y='250' text-anchor='middle'>of 100 accused wrongly"
         "</text><text x='12' y='120' text-anchor='middle' "
         "transform='rotate(-90 12 120)'>of 100 found rightly, at most</text>"

@@ -170,7 +170,7 @@ class ProductsOfShapes:
     def listed(
         cls, columns: Sequence[Block], counts: np.ndarray, most: int, drops: int = 0
     ) -> ProductsOfShapes | None:
-        """Return at most so many products, without fits, or None with too few or many.
+        """Return up to `most` products without fits; None if there are too few or many.
 
         `counts` are the sums of the encoded columns. `drops` is 1 to leave out the last
         levels of categories, whose indicators follow from the others.
@@ -496,7 +496,7 @@ class WithInteractions:
         return budget.event(MARGINALS, std, sensitivity=reach)
 
     def _found(self, records: Records, plan: Plan, mechanism: Mechanism) -> np.ndarray:
-        """Release the means of the encoded columns; return them, positive."""
+        """Release the means of the encoded columns; return them, all above 0."""
         event, n = plan.event(MARGINALS), records.public.n_records
         total = mechanism.release(MARGINALS, records.query(_encoded))
         reach = reach_of(self.columns)

@@ -81,7 +81,7 @@ def bounded_interval(
 def _rarity(
     values: np.ndarray, estimate: float, variance: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    r"""Return, under each value, the probability of a better fit than `estimate`'s.
+    r"""Return the probability, under each value, of a better fit than `estimate` has.
 
     The fit of an estimate to a value is measured by ``t**2 - d**2``; smaller is better.
     Here t is the distance of the estimate from the value, and d the distance of the
@@ -139,7 +139,7 @@ class NoisyTable:
 
     @property
     def total(self) -> tuple[float, int]:
-        """Number of records, and of the noisy counts whose sum it is (0 if exact)."""
+        """Number of records, and how many noisy counts it sums (0: it is public)."""
         if self.n_records is None:
             return float(self.cells.sum()), len(self.cells)
         return self.n_records, 0
