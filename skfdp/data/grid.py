@@ -249,18 +249,6 @@ class Integers:
         """Return (array, stride, first): target i is ``array[first + i * stride]``."""
         return target, 1, 0
 
-    def stretches(
-        self, batch: np.ndarray | None, start: int, stop: int
-    ) -> Iterator[tuple[int, int]]:
-        """Split ``batch[start:stop]`` into parts; yield start and stop of each part.
-
-        If `batch` is None, every row is in the batch. For rows in memory there is one
-        part.
-        """
-        if self.reader is None:
-            return iter([(start, stop)])
-        return self.reader.stretches(batch, start, stop)
-
 
 @dataclasses.dataclass(frozen=True)
 class GridRows(Integers):

@@ -19,12 +19,6 @@ from skfdp.addresses import wing
 # Private integer rows go to an anonymous temporary file, which is read through a memory
 # map. The system deletes the file when the process exits.
 
-# Number of bytes that a pass reads ahead, and bytes of one request to the system.
-_STRETCH, _PIECE = 2**25, 2**19
-# Two rows of a batch are requested together if at most this many bytes separate them.
-_GAP = 2**15
-# Number of rows of a batch that are read ahead.
-_MEMBERS = 2**12
 _NO_ROOM = (
     "the folder of temporary files, {folder!r}, has no room for the integer rows of "
     "this X (4 bytes a number): set TMPDIR to a folder with more room, or raise "
@@ -64,8 +58,6 @@ def _no_room() -> OSError:
 class RowFile:
     """int16 rows in an anonymous temporary file, which are written and then read.
 
-    Rows are requested in advance, which affects only the speed.
-
     Notes
     -----
     **Guarantees.** On Linux the file never has a name. On other systems the name is
@@ -92,43 +84,13 @@ class RowFile:
             self._memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(self._memory, np.int16).reshape(-1, self._n_columns)
 
-    def stretches(
-        self, batch: np.ndarray | None, start: int, stop: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the start and stop of each part of ``batch[start:stop]``.
-
-        `batch` has increasing row numbers; None means every row. Before a part is
-        yielded, the next one is requested from the system.
-        """
-        whole = batch is None
-        size = max(1, _STRETCH // self._row_bytes) if whole else _MEMBERS
-        self._advise("MADV_SEQUENTIAL" if whole else "MADV_RANDOM")
-        self._ask(batch, start, min(start + size, stop))
-        for first in range(start, stop, size):
-            last = min(first + size, stop)
-            self._ask(batch, last, min(last + size, stop))
-            yield first, last
-
-    def _ask(self, batch: np.ndarray | None, first: int, last: int) -> None:
-        """Request the rows of ``batch[first:last]`` from the system, in pieces."""
-        if first == last:
-            return
-        begins, ends = np.array([first]), np.array([last])
-        if batch is not None:
-            rows = batch[first:last]
-            far = np.diff(rows) * self._row_bytes > _GAP
-            begins, ends = rows[np.r_[True, far]], rows[np.r_[far, True]] + 1
-        pages = begins * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        stops = ends * self._row_bytes
-        for begin, end in zip(pages.tolist(), stops.tolist(), strict=True):
-            for piece in range(begin, end, _PIECE):
-                self._advise("MADV_WILLNEED", piece, min(_PIECE, end - piece))
-
-    def _advise(self, name: str, *place: int) -> None:
-        """Give the system a hint about memory access, if it supports hints."""
-        if hasattr(mmap, name):
-            with contextlib.suppress(OSError):
-                self._memory.madvise(getattr(mmap, name), *place)
+    def request(self, batch: np.ndarray) -> None:
+        """Tell the system, where it can be told, that these rows will be read."""
+        pages = batch * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        sizes = (batch + 1) * self._row_bytes - pages
+        with contextlib.suppress(AttributeError, OSError):
+            for page, size in zip(pages.tolist(), sizes.tolist(), strict=True):
+                self._memory.madvise(mmap.MADV_WILLNEED, page, size)
 
 
 @contextlib.contextmanager

@@ -51,8 +51,9 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 # NaN.
 
 
-#: Other modules refer to a leaf by its index in this tuple. Losses may share a leaf.
-_LEAVES = tuple(
+#: A `Task` has the index of its leaf in this tuple, the same in every process. Losses
+#: may share a leaf.
+LOSS_LEAVES = tuple(
     dict.fromkeys(loss_named(name).leaf for name in (*CLASSIFICATION, *REGRESSION))
 )
 _ARGUMENTS = {
@@ -64,22 +65,10 @@ _ARGUMENTS = {
 call_leaf = caller(*_ARGUMENTS.values())
 
 
-def place(leaf) -> int:
-    """Return the index of a compiled residual function (leaf) in `_LEAVES`.
-
-    The index is the same in every process.
-    """
-    return _LEAVES.index(leaf)
-
-
 @functools.cache
 def leaf_address(kind: int, target: np.dtype) -> int:
-    """Return the address of the residual function (leaf) of a loss.
-
-    `kind` is the index of the leaf. `target` is the dtype of the targets, int16 or
-    float64.
-    """
-    return address(_LEAVES[kind].compiled, _ARGUMENTS[target])
+    """Return the address of a leaf of `LOSS_LEAVES`, for targets int16 or float64."""
+    return address(LOSS_LEAVES[kind].compiled, _ARGUMENTS[target])
 
 
 class PerRow(NamedTuple):
@@ -97,7 +86,7 @@ class PerRow(NamedTuple):
 class Task(NamedTuple):
     """The loss, targets and weights that turn margins into residuals."""
 
-    kind: int  # index of the loss's leaf, the function of residuals; see `place`
+    kind: int  # index of the loss's leaf in `LOSS_LEAVES`
     parameter: float  # the parameter of the loss
     target: PerRow  # int16 or float64; empty if the residual needs no target
     class_weight: np.ndarray  # float64 (n_classes,), or (0,) for no weights
@@ -148,11 +137,6 @@ def entries(column, rows, out):
             out[i] = column.memory[column.step * rows[i] + column.first]
 
 
-def leaf_of(task: Task) -> int:
-    """Return the address of the residual function (leaf) of the task's loss."""
-    return leaf_address(task.kind, task.target.memory.dtype)
-
-
 @part
 def _weigh(margins, rows, leaf, task):
     n_outputs, n_rows = margins.shape
@@ -183,13 +167,17 @@ def _weigh(margins, rows, leaf, task):
                 margins[k, i] = 0.0 if wrong else r
 
 
-@twin_of(lambda margins, rows, task: _weigh(margins, rows, leaf_of(task), task))
+def _weighted(margins, rows, task):
+    _weigh(margins, rows, leaf_address(task.kind, task.target.memory.dtype), task)
+
+
+@twin_of(_weighted)
 def weighted_residuals(margins: np.ndarray, rows: np.ndarray, task: Task) -> None:
     """Add the offset of the task to margins, and replace them by weighted residuals."""
     if task.offset.size > 0:
         margins += task.offset[rows].T
     target = task.target.of(rows) if task.target.memory.size > 0 else np.empty(0)
-    _LEAVES[task.kind](margins, target, task.parameter)
+    LOSS_LEAVES[task.kind](margins, target, task.parameter)
     if task.class_weight.size > 0:
         margins *= task.class_weight[target.astype(np.intp)]
     if task.share.size > 0:
@@ -333,7 +321,8 @@ def flat(task: Task, clip: Clip) -> tuple:
     given = *of_task, *of_clip
     try:
         arguments = FLOATS, INTEGERS, typeof((0, 0, *given))
-        return address(_contribute_to_block, arguments), leaf_of(task), *given
+        leaf = leaf_address(task.kind, task.target.memory.dtype)
+        return address(_contribute_to_block, arguments), leaf, *given
     except NotCompiledError:
         return None, None, *given
 

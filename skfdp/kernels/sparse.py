@@ -26,20 +26,6 @@ def integers_of(data, indices, indptr, rows, n_columns):
     return x[rows].astype(np.int64)
 
 
-def turn(theta, shift, out, shifted):
-    """Transpose weights, int16 (K, D), and write ``shift @ out`` to shifted, int64."""
-    out[:] = theta.T
-    shifted[:] = theta.astype(np.int64) @ shift
-
-
-def shifted_sum(sums, shift, total, out):
-    """Write out[k, j] = sums[j, k] - shift[j] * total[k], modulo 2**64.
-
-    out int64 (K, D).
-    """
-    out[:] = sums.T - np.outer(total, shift)
-
-
 @kernel()
 def _margins(data, indices, indptr, rows, theta, start, factor, total, out):
     n_outputs, weights, last = theta.shape[1], theta.ravel(), len(indices) - 1

@@ -209,6 +209,8 @@ class LinearQuery:
             # reveal nothing.
             return np.zeros(self.shape, dtype=np.int64)
         people, n_jobs = None, 1
+        if self.rows.reader is not None and batch is not None:
+            self.rows.reader.request(batch)
         if self._joins_rows:
             batch, people = self.units.by_person(batch)
         if unit not in self._clips:
@@ -350,7 +352,7 @@ class LinearQuery:
     @functools.cached_property
     def _task(self) -> Task:
         """Parameters of the kernels that compute residuals from margins."""
-        from skfdp.kernels.contributions import PerRow, Task, place
+        from skfdp.kernels.contributions import LOSS_LEAVES, PerRow, Task
 
         weight = np.empty(0)
         if self.class_weight is not None and (self.class_weight != 1).any():
@@ -360,7 +362,7 @@ class LinearQuery:
         if self.exposure is not None:
             share = self.exposure * share if share.size else self.exposure
         return Task(
-            kind=place(self.loss.leaf),
+            kind=LOSS_LEAVES.index(self.loss.leaf),
             parameter=self.loss.parameter,
             target=PerRow(*self.rows.target_in_memory(narrow(self.target))),
             class_weight=weight,

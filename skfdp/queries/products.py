@@ -99,11 +99,9 @@ class Products:
 
         A batch of None means every row.
         """
-        size = self.block_size
-        for begin, end in self.rows.stretches(batch, start, stop):
-            for first in range(begin, end, size):
-                last = min(first + size, end)
-                yield np.arange(first, last) if batch is None else batch[first:last]
+        for first in range(start, stop, self.block_size):
+            last = min(first + self.block_size, stop)
+            yield np.arange(first, last) if batch is None else batch[first:last]
 
     def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
         """Return the int64 sum of the clipped contributions of ``batch[start:stop]``.
@@ -143,10 +141,8 @@ class DenseProducts(Products):
     def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self._total[:] = 0
         rows, whole = self.rows, batch is None
-        one = [(start, stop)]
-        for ends in one if rows.reader is None else rows.stretches(batch, start, stop):
-            some = _NO_ROWS if whole else batch, whole, *ends, theta, rows.unit
-            tiles.add_clipped(rows.table, *some, given, self._theta, self._total)
+        some = _NO_ROWS if whole else batch, whole, start, stop, theta, rows.unit
+        tiles.add_clipped(rows.table, *some, given, self._theta, self._total)
         return self._total.copy()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
@@ -199,10 +195,9 @@ class ShortProducts(Products):
         self.start(theta)
         weights, whole = (self._theta, self._factor), batch is None
         links = tuple(short_tiles.links(self.n_outputs))
-        for ends in self.rows.stretches(batch, start, stop):
-            some = self._memory[0] if whole else batch, whole, *ends
-            asked = *some, *weights, given, links, self._memory
-            self._excess += short_tiles.add_clipped(self.rows.table, *asked, self._sum)
+        some = self._memory[0] if whole else batch, whole, start, stop
+        asked = *some, *weights, given, links, self._memory
+        self._excess += short_tiles.add_clipped(self.rows.table, *asked, self._sum)
         return self.total()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
@@ -243,7 +238,8 @@ class SparseProducts(Products):
     def start(self, theta: np.ndarray) -> None:
         """Do what `Products.start` does, and turn the weights."""
         super().start(theta)
-        sparse.turn(self._theta, self.rows.shift, *self._turned)
+        turned, shifted = self._turned
+        turned[:], shifted[:] = self._theta.T, self._theta.astype(int) @ self.rows.shift
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
@@ -287,10 +283,8 @@ class SparseProducts(Products):
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        out = np.empty(self._theta.shape, dtype=np.int64)
         sums, residuals = self._sums
-        sparse.shifted_sum(sums, self.rows.shift, residuals, out)
-        return out
+        return sums.T - np.outer(residuals, self.rows.shift)  # modulo 2**64
 
     def pull(self, part: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return residuals times rows in floating point, for public gradients."""

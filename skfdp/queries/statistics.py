@@ -534,26 +534,25 @@ class TemperatureSum(_Sum):
         most = query.loss.max_residual(self.n_classes)
         bound, below = math.floor(most / unit), most * SHRINK
         with np.errstate(all="ignore"):  # a warning would reveal private margins
-            for first, last in rows.stretches(batch, 0, size):
-                for block in blocks(last - first, rows.n_entries):
-                    index = np.arange(first + block.start, first + block.stop)
-                    index = index if batch is None else batch[index]
-                    start = rows.products(index, start_integers) * start_unit
-                    step = rows.products(index, step_integers) * step_unit
-                    if query.offset is not None:
-                        start += query.offset[index]
-                    norm = np.sqrt(_inner(step, step))
-                    for place, point in enumerate(self.points):
-                        margins = start + point * step
-                        residual = query.loss.residual(margins, query.target[index])
-                        length = norm
-                        if self.n_classes:
-                            largest = query.loss.largest_residual(margins)
-                            length = norm * np.sqrt(_inner(largest, largest)) / below
-                        cut = step / np.maximum(length, self.reach)[:, None]
-                        own = np.trunc(_inner(residual, cut) / unit)
-                        own = np.clip(np.nan_to_num(own), -bound, bound)
-                        total[place] += int(own.sum())  # integers below 2**53
+            for block in blocks(size, rows.n_entries):
+                index = np.arange(block.start, block.stop)
+                index = index if batch is None else batch[index]
+                start = rows.products(index, start_integers) * start_unit
+                step = rows.products(index, step_integers) * step_unit
+                if query.offset is not None:
+                    start += query.offset[index]
+                norm = np.sqrt(_inner(step, step))
+                for place, point in enumerate(self.points):
+                    margins = start + point * step
+                    residual = query.loss.residual(margins, query.target[index])
+                    length = norm
+                    if self.n_classes:
+                        largest = query.loss.largest_residual(margins)
+                        length = norm * np.sqrt(_inner(largest, largest)) / below
+                    cut = step / np.maximum(length, self.reach)[:, None]
+                    own = np.trunc(_inner(residual, cut) / unit)
+                    own = np.clip(np.nan_to_num(own), -bound, bound)
+                    total[place] += int(own.sum())  # integers below 2**53
         return total
 
 

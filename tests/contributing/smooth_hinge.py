@@ -4,7 +4,7 @@ import numpy as np
 
 from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.losses import Loss
-from skfdp.kernels.losses.hinge import shortfalls, sign, signs, unit_slopes
+from skfdp.kernels.losses.usual import shortfalls, sign, signs, unit_slopes
 
 
 @kernel()

@@ -6,7 +6,7 @@ from numba import njit
 
 from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.kernels.losses import CLASSIFICATION, loss_named
-from skfdp.kernels.losses.log_loss import exponential
+from skfdp.kernels.losses.usual import exponential
 from skfdp.queries.products import (
     LARGEST_SHORT_PRODUCT,
     DenseProducts,

@@ -1,7 +1,7 @@
 """Losses: the compiled residual, the value, and their properties.
 
-The loss that users pass as "squared_hinge" is `SQUARED_HINGE`, a `Loss`, in the file of
-this name or in that of `FILE_OF`. To add a loss, write its file and add its name below;
+The loss that users pass as "squared_hinge" is `SQUARED_HINGE`, a `Loss`, in `usual` or
+in a file of this name. To add a loss, write its file and add its name below;
 CONTRIBUTING.rst has an example.
 """
 
@@ -21,13 +21,6 @@ CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
 REGRESSION = ("squared_error", "huber", "poisson", "gamma", "tweedie")
 #: Those with a log link.
 OF_RATES = ("poisson", "gamma", "tweedie")
-#: Files of the losses that share one with another loss.
-FILE_OF = {
-    "squared_hinge": "hinge",
-    "squared_error": "huber",
-    "poisson": "tweedie",
-    "gamma": "tweedie",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +51,12 @@ class Loss:
     #: The value of `parameter` with which the leaf ignores the target, and averages the
     #: residual over all labels. None if the leaf cannot do this.
     averaged: float | None = None
+    #: Returns the loss with another `parameter`; None if it has none.
+    with_parameter: Callable[[float], Loss] | None = None
 
     def __reduce__(self):
         # Pickle the name. A compiled function would be unpickled as a new function,
-        # which is not in `kernels.contributions._LEAVES`.
+        # which is not in `kernels.contributions.LOSS_LEAVES`.
         return loss_named, (self.name, self.parameter)
 
     @functools.cached_property
@@ -93,13 +88,16 @@ class Loss:
 
 def loss_named(name: str, parameter: float | None = None) -> Loss:
     """Return the loss with this name and this parameter; None: the usual one."""
-    file = importlib.import_module(f"skfdp.kernels.losses.{FILE_OF.get(name, name)}")
-    loss = getattr(file, name.upper())
+    from skfdp.kernels.losses import usual  # numba loads with the first fit
+
+    loss = getattr(usual, name.upper(), None)
+    if loss is None:
+        loss = getattr(importlib.import_module(f"{__name__}.{name}"), name.upper())
     if parameter is None or parameter == loss.parameter:
         return loss
     if parameter == loss.averaged:
         return loss.target_free
-    return file.with_parameter(parameter)
+    return loss.with_parameter(parameter)
 
 
 def narrow(target: np.ndarray) -> np.ndarray:
