@@ -248,7 +248,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
         bound, normalize = super()._norm(given, mask)
         if bound == "auto":
-            bound = parameters.network_row_bound(len(mask))
+            bound = max(1.0, math.sqrt(len(mask)) / 2)  # entries are about 1/2
         return bound, normalize
 
     def _planned(self, public: PublicRecords) -> tuple[Method, Any, Plan]:

@@ -70,10 +70,7 @@ def column_sums(
 
 
 def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarray:
-    """Return the product of each row with weights.
-
-    The bits of a product do not depend on the other rows that are passed with the row.
-    """
+    """Return products of rows with weights; bits depend on one row alone."""
     if issparse(rows):
         return rows @ weights
     if len(rows) == 1:
@@ -82,10 +79,7 @@ def row_products(rows: np.ndarray | csr_array, weights: np.ndarray) -> np.ndarra
 
 
 def squared_norms(rows: np.ndarray) -> np.ndarray:
-    """Return the squared norm of each row.
-
-    The bits of a norm do not depend on the other rows that are passed with the row.
-    """
+    """Return the squared norm of each row, whose bits depend on this row alone."""
     if len(rows) == 1:
         # A single long row would be summed in another order than several rows.
         return squared_norms(np.vstack([rows, np.zeros_like(rows)]))[:1]
@@ -94,10 +88,9 @@ def squared_norms(rows: np.ndarray) -> np.ndarray:
 
 
 def unit_of_squares(n_columns: int) -> float:
-    """Return a factor with which a sum of rounded squares is exact in float64.
+    """Return a factor of squares up to 1, whose rounded sum is then exact in float64.
 
-    Squares of entries up to 1 are multiplied by the factor and rounded to integers. The
-    sum of `n_columns` such integers is below 2**53, so float64 represents it exactly.
+    The sum of `n_columns` such integers is below 2**53.
     """
     return 2.0 ** (52 - int(n_columns).bit_length())
 
@@ -136,10 +129,9 @@ def sum_unit(
 ) -> float | np.ndarray:
     """Return the smallest grid unit, a power of two, with which a noisy sum fits int64.
 
-    The noise has the standard deviation `noise_std` (0 in some tests), at most
-    `largest_std` times the unit. `clip_norm` is the L2 bound of one contribution, which
-    also bounds its entries, and `n_rows` a public bound on their number. The unit is at
-    least `finest`.
+    `noise_std` is at most `largest_std` times the unit. `clip_norm` bounds one
+    contribution, and so its entries, and `n_rows` is a public bound on their number.
+    The unit is at least `finest`.
     """
     room = np.maximum(noise_std / largest_std, n_rows * clip_norm / 2.0**62)
     room = np.maximum(room, finest)
@@ -184,8 +176,7 @@ class LazyRows:
     ) -> LazyRows | csr_array:
         """Return rows of `width` entries that `change` makes of blocks of `rows`.
 
-        With `keeps` they are made once, at their first use, if they are few. CSR rows
-        are made at once.
+        With `keeps` few rows are made once, at their first use. CSR rows are made now.
         """
         if issparse(rows):
             return change(rows)
@@ -321,8 +312,7 @@ class GridRows(Integers):
     def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the exact products of some rows x with integer weights, as float64.
 
-        `numbers` are row numbers, and `weights` float64 (K, n_columns). The result has
-        the shape (len(numbers), K).
+        `weights` are float64 (K, n_columns), and the result (len(numbers), K).
         """
         return self.values[numbers].astype(np.float64) @ weights.T
 
@@ -350,10 +340,9 @@ class GridRows(Integers):
         )
 
     def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
-        """Return the int64 sum of some rows x times integers, shape (n_columns,).
+        """Return the int64 sum of the rows x of these numbers times integers.
 
-        `numbers` are row numbers. `integers` are float64, and sums of 4,096 products
-        must be below 2**53.
+        `integers` are float64, and sums of 4,096 products must be below 2**53.
         """
         total = np.zeros(self.n_columns, dtype=np.int64)
         for block in blocks(len(numbers), self.n_columns):
@@ -380,22 +369,18 @@ class GridRows(Integers):
         An entry in grid units is truncated toward zero to an integer. Then the centre,
         rounded to an integer, is subtracted. Dense rows store the difference. CSR rows
         store the entry and the centre, with the same results. Entries are clipped so
-        that the difference fits into int16.
+        that the difference fits into int16. Rows of a file that exceed the working
+        memory are written to an anonymous temporary file.
 
-        If X is in a file and the quantised rows exceed the working memory, they are
-        written to an anonymous temporary file.
-
-        X is an array or an object that returns blocks of rows like an array; CSR rows
-        are in canonical form. `transform` makes float64 rows of `n_features` columns
-        (None: as many as X has), each row separately, and keeps the pattern of CSR
-        rows; None: X holds integers, in grid units. `centre`, public or released, is
-        subtracted from the transformed rows, and `scale` is the factor of the
-        difference. `bias` is the value of a constant last column, `scale` included;
-        None: no such column. A `target` is stored beside dense rows in memory, in
-        `joined`. With ``room=True`` dense rows in memory have the attribute `room`; an
-        array is the `room` of rows that are no longer needed, over which the new rows
-        are written if it is wide enough. `on_disk` is whether X is in a file; None:
-        what its attribute `on_disk` says.
+        `transform` makes float64 rows of `n_features` columns (None: as many as X has),
+        each row separately, and keeps the pattern of CSR rows, which are canonical;
+        None: X holds integers, in grid units. `centre`, public or released, is
+        subtracted from these rows, and `scale` is the factor of the difference. `bias`
+        is the value of a constant last column, `scale` included; None: no such column.
+        A `target` is stored beside dense rows in memory, in `joined`. With
+        ``room=True`` these have the attribute `room`; an array is the `room` of rows
+        that are no longer needed, over which the new rows are written if it is wide
+        enough. `on_disk` is whether X is in a file; None: what its attribute says.
         """
         n_rows = X.shape[0]
         n_features = X.shape[1] if n_features is None else n_features
@@ -461,9 +446,8 @@ class GridRows(Integers):
 def _room(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:
     """Return zeros for `joined` of `GridRows`, with at least 8 columns after the rows.
 
-    Rows start at the beginning or in the middle of a cache line. A row of half a line
-    or of a whole line is therefore within one line. If this needs more than `most`
-    further columns, there are none.
+    Rows start at the beginning or in the middle of a cache line, so that a short row is
+    within one. If this needs more than `most` further columns, there are none.
     """
     width = _VECTOR * math.ceil((2 * n_columns + 16) / _VECTOR)
     if width // 2 - n_columns > most:
@@ -478,8 +462,7 @@ def _room(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:
 class SparseGridRows(Integers):
     """Quantised CSR rows x minus a dense vector: ``(x - shift) * unit``.
 
-    The integers x are stored. The difference ``x - shift`` is never stored. It equals
-    the integers that `GridRows` would store.
+    The difference, the integers of `GridRows`, is never stored.
     """
 
     data: np.ndarray  # int16
@@ -534,10 +517,7 @@ class SparseGridRows(Integers):
 
     @classmethod
     def quantised(cls, X, transform, low, high, shift, scale) -> SparseGridRows:
-        """Transform and quantise CSR rows, as in `GridRows.build`.
-
-        Entries are clipped to the integers `low` and `high` of their columns.
-        """
+        """Transform and quantise CSR rows, as in `GridRows.build`."""
         data = np.empty(X.nnz, dtype=np.int16)
         squared_norms = np.empty(X.shape[0])
         far = float(shift @ shift)

@@ -120,10 +120,7 @@ class InputScaler:
         return self.shorten(self.scale(X))
 
     def shorten(self, rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Divide scaled rows by `feature_bound`, and clip their norms if `shortens`.
-
-        `rows` are a result of `scale`.
-        """
+        """Divide scaled rows by `feature_bound`, and clip their norms if `shortens`."""
         if np.isinf(self.feature_bound):
             return rows
         if not (self.shortens or self.normalize):
@@ -155,10 +152,7 @@ class InputScaler:
         return rows_of(out)
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
-        """Return the rows that are quantised, divided by `reach`.
-
-        Columns are scaled by their bounds. With `normalize` rows are normalised.
-        """
+        """Return scaled (with `normalize` normalised) rows, divided by `reach`."""
         rows = self.mapped(X) if self.normalize else self.scale(X)
         return rows if self.reach == 1 else times_columns(rows, 1 / self.reach)
 
@@ -190,10 +184,7 @@ class InputScaler:
         return rows + self.offset if self.offset.any() else rows
 
     def part(self, columns: np.ndarray, **changes: Any) -> InputScaler:
-        """Restrict the scaler to some columns, as if X had no others.
-
-        `changes` are other fields that change.
-        """
+        """Restrict the scaler to some columns, as if X had no others."""
         if self.public is None and not changes and np.all(columns):
             return self
         if self.span is not None:
@@ -201,10 +192,7 @@ class InputScaler:
         return dataclasses.replace(self, public=None, **changes)
 
     def coefficients(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert weights on rescaled rows to weights on ``self(X)`` and an offset.
-
-        The offset, one for each output, must be added to the intercept.
-        """
+        """Convert weights on rescaled rows to those on ``self(X)``, and intercepts."""
         coef = weights / self.divisor / self.factor
         if self.span is None:
             return coef, np.zeros(len(coef))
@@ -401,11 +389,7 @@ class Coordinates:
     def grid(
         self, X: LazyRows | np.ndarray | csr_array, target: np.ndarray | None = None
     ) -> Integers:
-        """Centre, scale and quantise rescaled rows.
-
-        With `target`, the norm and the target of each row are stored beside the row,
-        for solvers that read rows in random order.
-        """
+        """Centre, scale and quantise rescaled rows; for `target` see `GridRows`."""
         before, after, is_far = _factors(self.scale, self.mean)
         # Public columns without bounds may be far from zero. So centre them first.
         first, bias = is_far and not issparse(X), self.bias
@@ -438,22 +422,13 @@ class Coordinates:
             target=target,
         )
 
-    def of_integers(self, rows: Integers, target: np.ndarray | None = None) -> Integers:
-        """Centre and scale the integers of rows; the scale must be a single number.
-
-        As `grid` for quantised rows. The new rows may overwrite `rows`.
-        """
-        scale, divisor = float(self.scale), self.input_scaler.divisor_of_integers
-        return rows.moved(self.mean, self.bias, 1 / divisor, scale, target)
-
     def of_codes(
         self, coded: Callable[[np.ndarray], CodedGridRows | None]
     ) -> CodedGridRows | None:
-        """Centre and scale rows that are kept as codes.
+        """Centre and scale rows that are kept as codes; as `grid`, up to rounding.
 
         ``coded(factors)`` returns the rows before the input scaler, times a factor of
-        each column, or None. The result is that of `grid` up to rounding. It is None
-        if the factors differ too much, or if `coded` returns None.
+        each column, or None. The result is None then, and if factors differ too much.
         """
         before, after, _ = _factors(self.scale, self.mean)
         factors = np.broadcast_to(before / self.input_scaler.divisor, self.mean.shape)
@@ -490,9 +465,7 @@ class Coordinates:
         """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
 
         w are the weights of the columns scaled to [0, 1]; without bounds, w is `coef_`.
-        Each weight in w is an entry of theta times a factor, so D has one entry for
-        each column of theta. The intercept is not penalised. The penalty is added to
-        the mean loss over the records.
+        D has one entry for each column of theta. The intercept is not penalised.
         """
         n_features = len(self.mean)
         out = np.zeros(n_features + (self.bias is not None))
@@ -507,9 +480,8 @@ def _factors(
 ) -> tuple[float | np.ndarray, float, bool]:
     """Return the factors of the columns before and after quantisation.
 
-    The third value is whether the mean of a column, times the factor before
-    quantisation, exceeds 1. Entries could then exceed the range of the grid, so rows
-    must be centred first.
+    The third value is whether the mean of a column, times the first factor, exceeds 1.
+    Entries could then exceed the range of the grid, so rows must be centred first.
     """
     if np.ndim(scale) == 0:
         return 1.0, float(scale), False
@@ -522,12 +494,10 @@ def _factors(
 
 @dataclasses.dataclass(frozen=True)
 class Rotation:
-    """Random rotation: random signs, then the normalised Hadamard matrix.
+    """Random rotation: random signs, 1 or -1, then the normalised Hadamard matrix.
 
     Rows are padded with zeros to a power of two. Norms and distances do not change.
     Large entries in a few columns are spread over all columns.
-
-    `signs` are 1 or -1, drawn independently of the records.
 
     Notes
     -----
@@ -582,13 +552,10 @@ def moved_rows(
 ) -> LazyRows:
     """Return the rows ``(rows - centre) / length``, perhaps rotated.
 
-    `rows` are finite and may be private. `centre`, `length` and `rotation` are public
-    or released.
-
     Notes
     -----
-    **Guarantees.** The result is a function of the row and of released numbers. It may
-    have infinite or NaN entries if the row is extremely large.
+    **Guarantees.** A result is a function of a finite row and of public or released
+    numbers. It may have infinite or NaN entries if the row is extremely large.
     """
 
     def change(block: np.ndarray) -> np.ndarray:

@@ -198,11 +198,10 @@ class PublicRecords:
         return LazyRows.of(self._table, change, int(mask.sum()), keeps=True)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
-        """Yield `mapped` in blocks of rows.
+        """Yield `mapped` in blocks of rows, whose sizes depend on public columns alone.
 
-        The sizes of the blocks depend on the public columns alone. A sum of floats over
-        blocks depends on these sizes. If the sizes depended on the number of private
-        entries that are stored, the sum could reveal this number.
+        A sum of floats over blocks depends on these sizes. It could otherwise reveal
+        how many private entries are stored.
         """
         mapped, sparse = self.mapped, self.sparse
         for block in row_blocks(mapped) if sparse else blocks(*self._table.shape):
@@ -212,9 +211,8 @@ class PublicRecords:
     def kept(self) -> np.ndarray:
         """Mask of the columns that `of_public` selects.
 
-        These are all public columns, unless encoded rows are sparse. Then they are at
-        most `MOST_NARROWED` public columns, those with the largest variance, so that
-        only rare categories are left out.
+        These are the public columns; if encoded rows are sparse, at most
+        `MOST_NARROWED` with the largest variance, so that rare categories are left out.
         """
         if not self.is_narrowed:
             return self.mask
@@ -347,8 +345,7 @@ class Records:
     def taken(self) -> Integers:
         """Return `integers`, and forget them.
 
-        If nothing else refers to them, such as a query that an audit keeps, their
-        memory may be written over.
+        Their memory may be written over, unless a query that an audit keeps has them.
         """
         found = self.integers
         del vars(self)["integers"]
@@ -361,8 +358,7 @@ class Records:
     ) -> CodedGridRows | None:
         """Return the rows times a factor of each column as codes, if these are faster.
 
-        Only private columns are returned if `private_part`. The choice between codes
-        and columns (None) depends on public facts alone.
+        The choice between codes and columns (None) depends on public facts alone.
         """
         public, scaler = self.public, self.public.input_scaler
         if public.encoding is None or public.sparse or self.X.steps:
@@ -386,9 +382,8 @@ class Records:
         """Return the query that a recipe builds from this table.
 
         ``recipe(records, **per_row)`` can be pickled and depends on its arguments
-        alone, so it can be sent to the workers that hold the rows. `per_row` are public
-        arrays or `GridRows` with one entry for each row, or None. A worker receives the
-        entries of its rows.
+        alone, so it can be sent to the workers that hold the rows, with the entries of
+        these rows. `per_row` are public arrays or `GridRows`, or None.
         """
         return recipe(self, **per_row)
 
@@ -416,10 +411,7 @@ class Records:
         return dataclasses.replace(self, public=public)
 
     def without_nulls(self) -> Records:
-        """Return the table without null records, for fits without privacy.
-
-        Raise ValueError if no record is left.
-        """
+        """Return the table without null records, for fits without privacy."""
         if self.is_null is None:
             return self
         kept, public = ~self.is_null, self.public

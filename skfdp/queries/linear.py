@@ -169,16 +169,12 @@ class LinearQuery:
             return self
         if self.units is not None:
             raise ValueError(
-                "`units` of a query (row weights and persons) cannot be replaced: make "
-                "a new query for other units."
+                "`units` of a query cannot be replaced: make a new query for others."
             )
         return dataclasses.replace(self, units=units)
 
     def derived(self, make: Callable[[LinearQuery], Query]) -> Query:
-        """Return ``make(self)``; for remote rows (Dask) the workers call `make`.
-
-        `make` must be picklable.
-        """
+        """Return ``make(self)``; with Dask, workers call a pickled `make`."""
         return make(self)
 
     def sensitivity(self, relation: Relation) -> float:
@@ -237,8 +233,7 @@ class LinearQuery:
     def public_gradient(self, theta: np.ndarray, batch: np.ndarray) -> np.ndarray:
         """Return the mean gradient of the public loss over a public batch, float64.
 
-        Rows are weighted by their shares. Only the padded rows are read, and the target
-        if the public loss may use it.
+        Only the padded rows are read, and the target if the public loss may use it.
         """
         from skfdp.queries.products import products
 
@@ -296,10 +291,7 @@ class LinearQuery:
             return self._sum_of_differences(*work, batch, start, stop, clip)
 
     def _clip(self, unit: float) -> Clip:
-        """Return the bounds of a contribution for kernels, which read rows as integers.
-
-        The clip norm and the unit of the sum are divided by the unit of the rows.
-        """
+        """Return the bounds of a contribution, in units of the integers of rows."""
         from skfdp.kernels.contributions import Clip, PerRow, limits_of
 
         rows = self.rows
@@ -401,9 +393,8 @@ def gradient_unit(
 ) -> float:
     """Return the grid unit of a sum of gradients of rank one.
 
-    Every entry of a contribution of `GridRows` is strictly below
-    `products.LARGEST_SHORT_PRODUCT` units, because clipping leaves a relative margin of
-    1e-9.
+    Clipping leaves a relative margin of 1e-9. So every entry of a contribution of
+    `GridRows` is strictly below `products.LARGEST_SHORT_PRODUCT` units.
     """
     finest = clip_norm * max(_FINEST_RESIDUAL * rows.unit, rows.finest)
     return sum_unit(noise_std, clip_norm, capacity, finest, rows.largest_std)
@@ -412,8 +403,7 @@ def gradient_unit(
 def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
     """Return the grid unit of a sum of gradients of persons with several rows.
 
-    Every entry of a contribution is strictly below ``2**ENTRY_BITS`` units, because
-    clipping leaves a relative margin of 1e-9.
+    Every entry of a contribution is strictly below ``2**ENTRY_BITS`` units.
     """
     return sum_unit(noise_std, clip_norm, capacity, clip_norm * _FINEST_OF_PERSONS)
 

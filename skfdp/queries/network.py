@@ -68,29 +68,24 @@ def precision(dtype: str, widest: int) -> Precision:
     return Precision("float64", 53, 15, 20)
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """Records as int16 values with a float64 scale for each row: ``values * scale``."""
+#: Records as int16 values, and a float64 scale for each row.
+Scaled = tuple[np.ndarray, np.ndarray]
 
-    values: np.ndarray
-    scale: np.ndarray
 
-    @classmethod
-    def build(cls, rows: GridRows, factor: float, bits: int) -> Rows:
-        """Scale each grid row by a power of two, and round it to integers.
+def scaled_rows(rows: GridRows, factor: float, bits: int) -> Scaled:
+    """Return the inputs of a network, grid rows times `factor`, as integers and scales.
 
-        The integers have `bits` bits, at most 15. The inputs of the network are the
-        grid rows times `factor`.
-        """
-        values = np.empty_like(rows.values)
-        scale = np.empty(len(values))
-        for start in range(0, len(values), _RUN):
-            block = slice(start, start + _RUN)
-            floats = rows.values[block].astype(np.float64)
-            shift = np.frexp(np.abs(floats).max(axis=1, initial=0.0))[1] - bits
-            values[block] = np.rint(np.ldexp(floats, -shift[:, None]))
-            scale[block] = np.ldexp(GRID * factor, shift)
-        return cls(values, scale)
+    Each row is scaled by a power of two and rounded to integers of `bits` bits, at most
+    15.
+    """
+    values, scale = np.empty_like(rows.values), np.empty(len(rows.values))
+    for start in range(0, len(values), _RUN):
+        block = slice(start, start + _RUN)
+        floats = rows.values[block].astype(np.float64)
+        shift = np.frexp(np.abs(floats).max(axis=1, initial=0.0))[1] - bits
+        values[block] = np.rint(np.ldexp(floats, -shift[:, None]))
+        scale[block] = np.ldexp(GRID * factor, shift)
+    return values, scale
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +110,7 @@ class MLPQuery:
     backend.
     """
 
-    rows: Rows  # including the constant last column
+    rows: Scaled  # including the constant last column
     target: np.ndarray  # class of each record, int64
     loss: Loss
     #: Widths of the layers: the input with its constant column, the hidden layers
@@ -126,7 +121,7 @@ class MLPQuery:
     class_weight: np.ndarray  # public factors of the errors, before the clip
     precision: Precision
     #: Public part of each record, padded to a full row, for a public loss.
-    padded: Rows | None = None
+    padded: Scaled | None = None
     public_target: bool = False  # whether the public loss may use the target
     backend: str = "numpy"
     device: str | None = None
@@ -139,7 +134,7 @@ class MLPQuery:
         inputs = [self.widths[0], *[width + 1 for width in self.widths[1:-1]]]
         shapes = tuple(zip(self.widths[1:], inputs, strict=True))
         vars(self).update(
-            n_rows=len(self.rows.values),
+            n_rows=len(self.rows[0]),
             shapes=shapes,
             shape=(sum([rows * columns for rows, columns in shapes]),),
         )
@@ -211,7 +206,7 @@ class MLPQuery:
     def _placed(self) -> list:
         """The integers of `rows` and of `padded`, where they are multiplied."""
         given = self.rows, self.padded
-        return [rows and self._ops.place(rows.values) for rows in given]
+        return [rows and self._ops.place(rows[0]) for rows in given]
 
     def _parts(self, batch: np.ndarray) -> Iterator[np.ndarray]:
         room = _MOST_ENTRIES // (_RUN * max(self.widths))
@@ -335,7 +330,7 @@ class MLPQuery:
     def _forward(self, weights, part, public: bool) -> tuple[list, list]:
         """Return the inputs of each layer as integers, and the scales of their rows."""
         ops, rows = self._ops, self.padded if public else self.rows
-        inputs, scale = [ops.take(self._placed[public], part)], [rows.scale[part]]
+        inputs, scale = [ops.take(self._placed[public], part)], [rows[1][part]]
         for layer in weights[:-1]:
             a, s = ops.activate(
                 ops.product(inputs[-1], layer.forward),
@@ -368,7 +363,7 @@ class Layer(NamedTuple):
 
     inputs: Any  # integers (n_rows, inputs + 1)
     errors: Any  # integers (n_rows, outputs)
-    scale: np.ndarray  # power of two; in the first layer times `factor` of `Rows.build`
+    scale: np.ndarray  # power of two; in the first layer times a factor
     squared_inputs: np.ndarray  # squared norms of the inputs, exact integers
 
 

@@ -150,10 +150,7 @@ class GridRowSum(_Sum):
 
     @classmethod
     def of(cls, records: Any, bound: float) -> GridRowSum:
-        """Return the query for the sum of private columns, scaled by their bounds.
-
-        This is a recipe of `Records.query`.
-        """
+        """Return the query for private columns; a recipe of `Records.query`."""
         public = records.public
         return cls(records.integers, bound, public.capacity, public.private_bounded)
 
@@ -293,19 +290,11 @@ class LabelSum(_Sum):
         )
 
     def unit(self, noise_std: float) -> float:
-        """Return the grid unit of the sum, in which rows times labels are integers.
-
-        The rows have the unit GRID. Labels have the unit 1, or 1 / K if they are
-        centred, with K = 2 for one output.
-        """
+        """Return the grid unit of the sum: that of rows times that of labels."""
         return GRID / self._n_parts
 
     def fits_grid(self, noise_std: float, units: Units | None) -> bool:
-        """Whether the noise of the sum is at most `SAFE_STD` grid units.
-
-        The query and `noise_std` were planned for records. The weights and persons of
-        `units` change the noise and the grid; None: each row is a record of weight 1.
-        """
+        """Whether the noise of the sum, planned for records, is at most `SAFE_STD`."""
         step = 1.0
         if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
             noise_std, step = units.reach * noise_std, units.step

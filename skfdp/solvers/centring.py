@@ -136,8 +136,7 @@ class Centring:
     ) -> tuple[Event, ...]:
         """Return the events of the releases that centre and scale private columns.
 
-        `mu` is the Gaussian-DP parameter of the whole budget, for sums whose
-        sensitivity is their clip norm. `mean` is whether private columns are centred.
+        `mean` is whether they are centred. For `mu` see `parameters`.
         """
         if public.mask.all():
             return ()
@@ -186,10 +185,7 @@ class Centring:
     def public_coordinates(
         self, public: PublicRecords, moments: Moments, bias: float | None = None
     ) -> Coordinates:
-        """Return the centring and scaling of rows whose columns are all public.
-
-        `bias` is the value of the constant column. None: the attribute `bias`.
-        """
+        """Return the centring and scaling of rows whose columns are all public."""
         mean, spread = moments
         scale = 1 / spread if spread > 0 else 1.0
         bias = self.bias if bias is None else bias
@@ -207,11 +203,9 @@ class Centring:
     ) -> Coordinates:
         """Make the planned releases, and return the centring and scaling of rows.
 
-        `moments` are the result of `prepare`. `norms` are the typical norms that the
-        public and the private part of a row get. The released mean is not subtracted if
-        its squared norm, minus the expected square of its noise, is below `least_mean`.
-        Here the mean is in units in which rows have norms of at most 1. `bias` is as
-        for `public_coordinates`.
+        `norms` are the typical norms that the public and the private part of a row get.
+        The released mean is not subtracted if its squared norm, minus the expected
+        square of its noise, is below `least_mean`, for rows of norm at most 1.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
@@ -249,10 +243,7 @@ class Centring:
         return Coordinates.centred(public.input_scaler, mean, scale, bias, error)
 
     def _unit(self, records: Records, plan: Plan, mechanism: Mechanism) -> float:
-        """Return the typical norm of a row's private columns after the input scaler.
-
-        If the plan has an event of it, this norm is released.
-        """
+        """Return the typical norm, perhaps released, of a scaled row's private part."""
         event, counts = plan.event(LENGTH), plan.event(LENGTHS)
         public = records.public
         divisor = public.input_scaler.feature_bound
@@ -315,11 +306,7 @@ def longest(counts: np.ndarray, std: float) -> float:
 
 
 def private_lengths(records: Records, furthest: float, power: int = 1) -> np.ndarray:
-    """Return the norm of each row's private columns, clipped to `furthest`.
-
-    The columns are scaled by their bounds. Clipped norms are raised to the power
-    `power`.
-    """
+    """Return a power of the norm of each row's scaled private columns, clipped."""
     lengths = np.sqrt(records.integers.squared_norms)
     lengths *= records.integers.unit
     np.minimum(lengths, furthest, out=lengths)
@@ -336,15 +323,13 @@ def released_mean(
     mechanism: Mechanism,
     **per_row: Any,
 ) -> tuple[float, float]:
-    """Return a released mean of one number per record, and the noise in the mean.
+    """Return a released mean of one number per record, and its standard error.
 
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
-    The second result is the standard deviation of the noise in the mean.
-
-    The released sum adds the numbers after they are clipped to the interval [low,
-    high], which is public or released, and rescaled to [-1, 1]. A null record adds 0,
-    like a number in the middle of the interval. The sum therefore changes by at most 1
-    if a record becomes null, and by at most 2 if a record is replaced.
+    They are clipped to the interval [low, high], which is public or released, and
+    rescaled to [-1, 1]. A null record adds 0, like a number in the middle of the
+    interval. The released sum therefore changes by at most 1 if a record becomes null,
+    and by at most 2 if a record is replaced.
     """
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)
@@ -486,11 +471,8 @@ def centre(
 
     The prediction is ``intercept + (u - mean) @ coef`` for the scaled public columns u
     of a row and their mean. The results are intercept and coef, and the scales that
-    give public and private centred columns a typical norm of 1.
-
-    This is post-processing. `statistic` is the released `CrossSum`, and `noise_std` the
-    standard deviation of the noise in it. The weighted least squares are solved, and
-    slopes with much noise are shrunk.
+    give public and private centred columns a typical norm of 1. `statistic` is the
+    released `CrossSum`. Slopes with much noise are shrunk.
     """
     rows, spread = regressors.rows, regressors.spread
     gram, n_rows = (rows * regressors.weights[:, None]).T @ rows, len(rows)
@@ -506,7 +488,12 @@ def centre(
     slopes /= curvature[:, None]
     stds = noise_std * np.sqrt(1 + (directions.T @ shift) ** 2) / curvature
     noise = spread**2 * n_private * stds**2
-    factors = _stein_factors(np.sum(slopes**2, axis=1), stds**2, n_private)
+    # James-Stein factors. The squared norm of noise alone, with n entries of variance
+    # v, has the mean n v and the standard deviation sqrt(2 n) v. With the mean as the
+    # threshold (Stein's rule), half of such vectors would be kept.
+    threshold = (n_private + _SIGNIFICANCE * math.sqrt(2 * n_private)) * stds**2
+    squares = np.maximum(np.sum(slopes**2, axis=1), np.finfo(float).tiny)
+    factors = np.maximum(0.0, 1 - threshold / squares)
     factors[noise > _MOST_NOISE] = 0.0
     slopes = directions @ (factors[:, None] * slopes)
     mean = parameters.shrunk_mean(moments[0] / total, noise_std / total)
@@ -528,17 +515,3 @@ def centre(
         ours,
         math.sqrt((1 - MEAN_SHARE) / rest),
     )
-
-
-def _stein_factors(squares: np.ndarray, variances: np.ndarray, size: int) -> np.ndarray:
-    """Return James-Stein factors, which are 0 for vectors that may be noise alone.
-
-    `squares` are the squared norms of noisy vectors with `size` entries, and
-    `variances` the variances of the noise in each entry. The squared norm of the noise
-    has the mean ``size * variance`` and the standard deviation
-    ``sqrt(2 size) * variance``. The threshold exceeds the mean by `_SIGNIFICANCE`
-    standard deviations. With the mean itself as the threshold (Stein's rule), half of
-    the vectors that are only noise would be kept.
-    """
-    threshold = (size + _SIGNIFICANCE * math.sqrt(2 * size)) * variances
-    return np.maximum(0.0, 1 - threshold / np.maximum(squares, np.finfo(float).tiny))

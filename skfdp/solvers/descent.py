@@ -76,10 +76,8 @@ class DescentPlan(Plan):
 
     The first step size, `learning_rate`, multiplies the noisy sum of clipped gradients,
     divided by ``q n clip_norm`` for n records and the sampling rate q. `norms` are the
-    typical norms of the public and of the private part of a row. `orthant` is whether
-    the signs of a contribution are public, so that the sensitivity is ``sqrt(2)
-    clip_norm``. `label_bound` is the sensitivity to a replaced label, if every column
-    is public; None: that to a replaced record.
+    typical norms of the public and of the private part of a row. For `orthant` and
+    `label_bound` see `LinearQuery`.
 
     `centred` is the plan to use instead if the released mean is long enough to be
     subtracted. After the subtraction signs are not public, so it has a smaller clip
@@ -94,10 +92,9 @@ class DescentPlan(Plan):
 
     @functools.cached_property
     def with_signs(self) -> DescentPlan:
-        """A copy of this plan, changed for contributions whose signs are public.
+        """The plan for contributions whose signs are public; its `centred` is this one.
 
-        The attribute `centred` of the copy is this plan (self). With public signs the
-        clip norm may be sqrt(2) times as large, at the same sensitivity and noise.
+        The clip norm is then sqrt(2) times as large, at the same sensitivity and noise.
         """
         *others, event = self.events
         clip_norm = math.sqrt(2) * event.clip_norm
@@ -126,11 +123,10 @@ def gradients(
 ) -> LinearQuery:
     """Return the query for the sum of clipped gradients; a recipe of `Records.query`.
 
-    `offset` are the margins of a public model. `rows` are the quantised rows, if all
-    columns are public; otherwise rows are quantised here, and may be coded. With
-    `at_random` batches are random rows, and targets are stored beside the rows. `pads`
-    is whether there is a public loss that replaces private columns (padding). `padded`
-    are the rows of this loss; None: the same `rows`, because all columns are public.
+    `rows` are the quantised rows, if all columns are public; otherwise rows are
+    quantised here, and may be coded. With `at_random` targets are stored beside them.
+    `pads` is whether a public loss replaces private columns (padding), and `padded` are
+    its rows; None: the same `rows`, because all columns are public.
     """
     public = records.public
     if rows is None:
@@ -138,7 +134,9 @@ def gradients(
         if not pads and cuts is None and public.mask.any():
             rows = coordinates.of_codes(records.coded)
         elif not pads and cuts is None:
-            rows = coordinates.of_integers(records.taken(), target)
+            divisor = coordinates.input_scaler.divisor_of_integers
+            given = coordinates.mean, coordinates.bias, 1 / divisor
+            rows = records.taken().moved(*given, float(coordinates.scale), target)
         if rows is None:
             table = records.mapped if cuts is None else records.floats
             rows = coordinates.grid(table, target)
@@ -169,9 +167,8 @@ def public_gradient(
 ) -> Callable[[np.ndarray], np.ndarray] | None:
     """Return the exact gradient that is added to the noisy gradient, or None.
 
-    It sums the gradient of a public loss and a correction of the bias of clipping; None
-    if neither applies. `method` is the `Descent`, `loss` is the loss of the rescaled
-    target, and `fitted` is as for `public_model.clipped_away`.
+    It is that of a public loss, and a correction of the bias of clipping. `loss` is
+    that of the rescaled target, and `fitted` is as for `public_model.clipped_away`.
     """
     terms, public = [], records.public
     if method.padding is not None:
@@ -197,6 +194,9 @@ FREQUENCY_ERROR, COUNT_SHARES = 0.035, (0.02, 0.4)
 USUAL_MEAN = 0.5
 #: Share of records without a declared label beyond which a fit warns.
 MOST_UNDECLARED = 0.05
+#: The steps last at most this many time constants of the pull of a penalty. After 8,
+#: exp(-8) of the start remains.
+TIME_CONSTANTS = 8.0
 
 
 def _counts(records: Records) -> LabelSum:
@@ -209,17 +209,11 @@ def _counts(records: Records) -> LabelSum:
 def released_log_odds(
     records: Records, found: Event, mechanism: Mechanism
 ) -> np.ndarray:
-    """Release class counts, and return log odds of the classes, shape (n_outputs,).
+    """Release and check class counts; return log odds of the classes, (n_outputs,).
 
     They follow from the posterior mean of the class frequencies. The prior is uniform:
     the frequency p of one of K classes has a density proportional to
     ``(1 - p)**(K - 2)``.
-
-    Raises
-    ------
-    ValueError
-        If the released counts show that y holds other labels than the declared ones;
-        see `check_counts`.
     """
     public = records.public
     n, n_classes = public.n_records, public.n_classes
@@ -298,10 +292,7 @@ def answer_of(
     steps: list[tuple[np.ndarray, np.ndarray]] | None,
     public: PublicRecords,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the result of `path_noise`, or None if the steps cannot be used.
-
-    `steps` are the `path` of `path_noise`; None: the steps were not recorded.
-    """
+    """Return the result of `path_noise`, or None without usable steps."""
     if steps is None or np.abs(steps).max() > _MOST_STEP:
         return None
     n_outputs, n_columns = steps[0][0].shape
@@ -361,10 +352,9 @@ def noise_of(
 
     `answer` is the result of `path_noise`; None: return an upper bound. `path` are the
     weights at the start, after the last step, and as published. `counts` is the event
-    of the class counts, if their log odds are the starting intercept. `along` and
-    `measured` are the error of the weights and the measured share that
-    `postprocessing.scaled` returns. `follows` is whether the steps start at the margins
-    of a released model.
+    of the class counts, if their log odds are the starting intercept. For `along` and
+    `measured` see `postprocessing.scaled`. `follows` is whether the steps start at the
+    margins of a released model.
     """
     start, ended, theta = path
     weights = (theta[:, : public.mask.size] * coordinates.scale)[:, ~public.mask]
@@ -520,8 +510,7 @@ class Descent:
             # Estimate the bias of clipping at a fitted model, because residuals of a
             # poor start are too large.
             known = public.rows(), public.target, public.units
-            fit = self._resolved("auto", public)
-            found["fitted"] = fit.training_margins(*known)
+            found["fitted"] = self._resolved("auto", public).training_margins(*known)
         return DescentStart(**found)
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
@@ -559,7 +548,7 @@ class Descent:
         reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
         # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
-        s2n = parameters.signal_to_noise(mu, n, public.n_features, public.n_outputs)
+        s2n = mu * n / math.sqrt(public.n_features * public.n_outputs)
         others = self._other_events(public, prepared.has_model, budget, mu, learns)
         enough = parameters.n_steps(mu * n, public.n_features)
         rate, n_steps = parameters.batches_of(self.loop, n, enough)
@@ -843,9 +832,11 @@ class Descent:
             return rule
         curvature = coordinates.penalty_curvature(strength) / query.clip_norm
         curvature = np.ascontiguousarray(np.broadcast_to(curvature, query.shape))
-        rate = parameters.learning_rate_of_penalised(
-            rate, rule.n_steps, momentum=rule.momentum, curvature=curvature
-        )
+        # A penalty of curvature D pulls a weight to zero. With steps that last more
+        # time constants of this pull, ``sum of rate_t D / (1 - momentum)``, the last
+        # iterate would depend only on the last releases, which are the noisiest.
+        pace = 2 * (1 - rule.momentum) / rule.n_steps
+        rate = np.minimum(rate, TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
         return dataclasses.replace(rule, learning_rate=rate, curvature=curvature)
 
     def shrinks_blocks(self, public: PublicRecords) -> bool:

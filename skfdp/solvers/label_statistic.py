@@ -64,7 +64,7 @@ class Barrier:
     def of(
         cls, bias: float | None, noise_std: float, weight: float, n_outputs: int
     ) -> Barrier | None:
-        """Return the barrier for this noise, or None without a constant column.
+        """Return the barrier, or None without a constant column.
 
         `weight` is the mean weight of a row.
         """
@@ -201,13 +201,6 @@ def _log_partition(margins: np.ndarray) -> np.ndarray:
     return largest + np.log(total) - margins.mean(axis=1)
 
 
-def denoised(statistic: np.ndarray) -> np.ndarray:
-    """Remove the mean of S over the classes, which is zero without noise."""
-    if len(statistic) == 1:
-        return statistic
-    return statistic - statistic.mean(axis=0)
-
-
 @dataclasses.dataclass(frozen=True)
 class Prior:
     """A normal prior of the weights, whose scale is estimated from the release.
@@ -244,10 +237,7 @@ class Prior:
     def minimise(
         self, objective: Objective, statistic: np.ndarray, max_iter: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Return theta, the number of iterations, and the penalty.
-
-        `statistic` is S / n.
-        """
+        """Return theta, the number of iterations, and the penalty, given S / n."""
         theta, steps = self._null(objective, statistic), 0
         found = objective.curvature(theta)
         beyond = statistic - objective.gradient(theta)
@@ -281,8 +271,7 @@ class Prior:
     def _scale(self, statistic, first, chance) -> np.ndarray:
         """Return the scale t of the prior for each column; see `Prior`.
 
-        `statistic` is S / n minus its expectation under the null model. `first` and
-        `chance` are the results of `Objective.curvature`.
+        `statistic` is S / n minus its expectation under the null model.
         """
         free = self.varying
         scales = np.geomspace(1e-3, 1e3, 61)
@@ -632,8 +621,8 @@ class LabelStatistic:
         if len(released) == 2:
             statistic = (released[1:] - released[:1]) / 2
             noise_std = noise_std / math.sqrt(2)
-        else:
-            statistic = denoised(released)
+        else:  # the mean of S over the classes is zero without noise
+            statistic = released - (len(released) > 1) * released.mean(axis=0)
         strength = 0.0 if self.C == "auto" else 1 / (self.C * public.total_weight)
         # `penalty` is that of `Objective`, for the sum ``strength / 2 |w|**2`` over the
         # weights w of the bounded columns.

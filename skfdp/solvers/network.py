@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import numbers
 from typing import Any, NamedTuple
 
@@ -15,8 +17,9 @@ from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.descent import descent, warn_of_noise_left
 from skfdp.privacy.checks import shown
 from skfdp.queries.linear import gradient_sensitivity
-from skfdp.queries.network import WIDEST, MLPQuery, Rows, precision
+from skfdp.queries.network import WIDEST, MLPQuery, precision, scaled_rows
 from skfdp.solvers import NoisyGradientDescent, parameters
+from skfdp.solvers.descent import DescentPlan
 from skfdp.solvers.method import Budget, Method, Needs, Plan, of_weights
 from skfdp.solvers.postprocessing import LinearFit
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
@@ -127,6 +130,9 @@ def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
 
 #: Signal-to-noise index of the wide table from which on neurons helped.
 SIGNAL_FOR_NEURONS = 32.0
+#: Passes over the rows of a training loop with Poisson sampling, its fewest and most
+#: steps, and the clip norm of all layers together.
+NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS, NETWORK_CLIP = 10, 100, 300, 1.0
 # Binary digits of random weights, and of inputs and activations in [0, 1] in training.
 _NEURON_BITS, _INPUT_BITS = 8, 15
 
@@ -173,8 +179,9 @@ class Neurons:
         plain = public.encoding is None and isinstance(public._table, np.ndarray)
         if min(widths, default=0) < n_features or not (plain and public.bounded.all()):
             return None
-        given = mu, public.n_effective, n_features + widths[-1], n_outputs
-        if parameters.signal_to_noise(*given) < SIGNAL_FOR_NEURONS:
+        width = n_features + widths[-1]
+        signal = mu * public.n_effective / math.sqrt(width * n_outputs)
+        if signal < SIGNAL_FOR_NEURONS:
             return None
         generator, layers, mask = np.random.default_rng(0), [], public.mask
         for width in widths:
@@ -301,15 +308,6 @@ class NetworkFit(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkPlan(Plan):
-    """The plan of a network."""
-
-    #: First step size. It multiplies the noisy sum of clipped gradients, divided by
-    #: ``q n clip_norm`` for n records and the sampling rate q.
-    learning_rate: float
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkDescent:
     """A network with random starting weights, trained by a loop of noisy gradients."""
 
@@ -337,16 +335,19 @@ class NetworkDescent:
     def prepare(self, public: PublicRecords, budget: Budget) -> None:
         """Do nothing: random weights need no public data."""
 
-    def plan(self, public, prepared, budget: Budget) -> NetworkPlan:
+    def plan(self, public, prepared, budget: Budget) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
         loop, n, clip = self.loop, public.n_records, self.loop.clip_norm
-        clip = parameters.NETWORK_CLIP if clip == "auto" else clip
+        clip = NETWORK_CLIP if clip == "auto" else clip
         reach = gradient_sensitivity(budget.relation, 1.0)
         sampling_rate, n_steps = self._schedule(n)
-        left = parameters.network_noise(self.widths)
-        if loop.max_iter == "auto":
+        # Noise that the loop may leave in a weight: twice the standard deviation of the
+        # initial weights, in the layer where this is smallest.
+        left = 2 * math.sqrt(2 / max(map(sum, itertools.pairwise(self.widths))))
+        if loop.max_iter == "auto":  # so many steps of size 1 leave this noise
             signal = budget.mu / reach * n * (1 - loop.momentum)
-            n_steps = max(n_steps, parameters.network_steps(signal, left))
+            enough = math.ceil(left * math.sqrt(3) * signal)
+            n_steps = max(n_steps, NETWORK_STEPS, min(enough, MOST_NETWORK_STEPS))
         event = budget.calibrate(
             "descent",
             n_steps=n_steps,
@@ -357,17 +358,17 @@ class NetworkDescent:
         )
         rate = loop.learning_rate
         if rate == "auto":
-            first, expected = event.noise_std[0] / event.clip_norm, sampling_rate * n
-            known = first, expected, n_steps, loop.momentum, left
-            rate = parameters.network_learning_rate(*known)
+            noise = event.noise_std[0] / event.clip_norm / (sampling_rate * n)
+            noise = noise * math.sqrt(n_steps / 3) / (1 - loop.momentum)
+            rate = min(1.0, left / noise)
         if loop.max_weight_norm is None:  # else the projection limits the noise
             rule = parameters.rule_of(loop, event, n, rate)
             warn_of_noise_left(rule.outcome()[1])
-        return NetworkPlan(events=(event,), n_steps=n_steps, learning_rate=rate)
+        return DescentPlan(events=(event,), n_steps=n_steps, learning_rate=rate)
 
     def _schedule(self, n: int) -> tuple[float, int]:
-        steps = parameters.NETWORK_STEPS, parameters.NETWORK_EPOCHS
-        batch = parameters.network_batch(n)
+        batch = n if n <= parameters.BATCH_SIZE else max(math.ceil(n / 16), 1024)
+        steps = NETWORK_STEPS, NETWORK_EPOCHS
         return parameters.batches_of(self.loop, n, *steps, batch)
 
     # -- releases -----------------------------------------------------------------
@@ -418,14 +419,14 @@ class NetworkDescent:
         public, widths = records.public, self.widths
         bound = public.input_scaler.feature_bound
         bits = precision(self.dtype, max(widths) + 1)
-        rows = Rows.build(coordinates.grid(records.mapped), bound, bits.activation)
+        rows = scaled_rows(coordinates.grid(records.mapped), bound, bits.activation)
         padded = None
         if self.public_loss is not None:
             generator = mechanism.streams.public("padding")
             pads = self.public_loss == "gaussian"
             scale = self.loop.padding_scale if pads else 0.0
             grid = drawn_rows(public, coordinates, scale, generator)
-            padded = Rows.build(grid, bound, bits.activation)
+            padded = scaled_rows(grid, bound, bits.activation)
         return MLPQuery(
             rows=rows,
             target=records.target,

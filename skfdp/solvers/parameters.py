@@ -6,7 +6,8 @@ defaults in the theory.
 Notation: ``n`` is the public number of rows, ``d`` of features, and ``m`` of outputs (1
 for two classes, else one per class). ``mu`` is the Gaussian-DP parameter of the budget
 for sums of sensitivity ``clip_norm``. If a replaced record changes a sum by
-``2 * clip_norm``, ``mu`` is half of the budget's own parameter. Rows of the loop have a
+``2 * clip_norm``, ``mu`` is half of the budget's own parameter. ``s2n`` is the
+signal-to-noise index of the budget, ``mu n / sqrt(d m)``. Rows of the loop have a
 typical norm of 1.
 """
 
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -52,17 +52,9 @@ _LARGEST_CLIP = 100.0
 # Below this clip norm most residuals are clipped, and the cap of the step size does not
 # decrease further.
 _CAP_CLIP = 0.6
-# A penalty pulls a weight to zero. The steps last at most this many time constants of
-# the pull. After 8 time constants, exp(-8) of the start remains.
-_TIME_CONSTANTS = 8.0
 # Standard deviation of the noise that the loop may leave in one weight, for logits and
 # for predictions in units of the target's spread.
 _WEIGHT_NOISE, _WEIGHT_NOISE_OF_TARGETS = 1.5, 0.75
-
-
-def signal_to_noise(mu: float, n: float, d: int, m: int) -> float:
-    """Return the signal-to-noise index of the budget, ``mu n / sqrt(d m)``."""
-    return mu * n / math.sqrt(d * m)
 
 
 #: Values of the signal of `gap_of`, and by what is public the quartiles of the gap over
@@ -114,11 +106,7 @@ def gap_of(
 
 
 def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) -> float:
-    """Return the share of ``mu**2`` for a mean of rows, for an error of about 1/4.
-
-    The rows have d columns and norms of at most 1. The share is at least `least` and at
-    most `MOST_FOR_MEAN`.
-    """
+    """Return the share of ``mu**2`` for a mean of d columns, for an error of 1/4."""
     return float(np.clip(16 * d / (mu * n) ** 2, least, MOST_FOR_MEAN))
 
 
@@ -129,10 +117,7 @@ LEAST_SQUARED_MEAN = 0.25
 
 
 def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a released mean toward zero by James-Stein, as post-processing.
-
-    `noise_std` is the standard deviation of the noise in each entry.
-    """
+    """Shrink a released mean toward zero by James-Stein, as post-processing."""
     square = float(mean @ mean)
     if square == 0:
         return mean
@@ -144,21 +129,18 @@ def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
 def centred_scale(mean: np.ndarray, noise_std: float) -> float:
     """Return the factor that rescales centred rows to a norm of about 1.
 
-    Before centring the rows have norm 1. The error of the released mean has a norm of
-    about ``sqrt(d) noise_std``. The factor multiplies this error, too. The factor is
-    limited to keep the error below the norm of a row.
+    Before centring the rows have norm 1. The factor multiplies the error of the
+    released mean, too, and is limited to keep it below the norm of a row.
     """
     error = max(mean.size * noise_std**2, 1e-6)
     return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
 def n_steps(signal: float, d: int) -> int:
-    """Return the number of steps of the full-batch loop, which grows with the signal.
+    """Return the number of steps of the full-batch loop, for a signal ``mu n``.
 
-    The total noise of the loop does not depend on this number. The total step size does
-    not depend on it either, as long as single steps are below the cap of
-    `learning_rate`. `signal` is ``mu n``. With many classes the loss has less
-    curvature, and needs no fewer steps.
+    The total noise of the loop does not depend on this number, nor does the total step
+    size, as long as single steps are below the cap of `learning_rate`.
     """
     usual = USUAL_STEPS * (signal / math.sqrt(d) / 1000) ** (1 / 3)
     return int(np.clip(min(math.sqrt(5 * signal), usual), LEAST_STEPS, MOST_STEPS))
@@ -168,9 +150,9 @@ def clip_norm(s2n: float, *, regression: bool = False) -> float:
     """Return the clip norm of gradients, a compromise between noise and bias.
 
     A small clip norm reduces the noise, and a large one the bias. The clip norm grows
-    with `signal_to_noise`, except for a plateau of 0.8 between 128 and 1000, and is at
-    most 100. It then clips only gradients of rows that are a hundred times as long as
-    usual. With a larger clip norm, residuals would be rounded to zero.
+    with `s2n`, except for a plateau of 0.8 between 128 and 1000, and is at most 100. It
+    then clips only gradients of rows that are a hundred times as long as usual. With a
+    larger clip norm, residuals would be rounded to zero.
 
     In a `regression` targets have spread 1. Their residuals are unbounded, and clipping
     many of them biases the mean. The clip norm therefore grows without a plateau.
@@ -209,23 +191,6 @@ def learning_rate(
     return min(noise * mu * n * pace, cap * max(clip_norm, _CAP_CLIP))
 
 
-def learning_rate_of_penalised(
-    rate: float, n_steps: int, *, momentum: float, curvature: np.ndarray
-) -> np.ndarray:
-    """Return the first step size of each penalised weight.
-
-    A penalty of curvature D pulls a weight to zero. The steps last ``sum of rate_t D /
-    (1 - momentum)`` time constants of this pull, at most `_TIME_CONSTANTS`. With more
-    time constants, the last iterate would depend only on the last releases, which are
-    the noisiest.
-
-    `rate` is the first step size of a weight without a penalty, decaying linearly to 0.
-    `curvature` is D of the penalty ``sum of D theta**2 / 2``, in gradient units.
-    """
-    pace = 2 * (1 - momentum) / n_steps
-    return np.minimum(rate, _TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
-
-
 def block_norms(
     has_public_model: bool, s2n: float, columns: tuple[int, int], n_classes: int = 2
 ) -> tuple[float, float]:
@@ -238,8 +203,8 @@ def block_norms(
     because other columns tell other classes. After a public model, public columns only
     add effects that depend on both parts. Such effects need a larger signal.
 
-    For `s2n` see `signal_to_noise`. `columns` are the numbers of public and of private
-    columns. Without columns of one kind the norms are those of equal numbers.
+    `columns` are the numbers of public and of private columns. Without columns of one
+    kind the norms are those of equal numbers.
     """
     if 0 in columns:
         columns, s2n = (1, 1), 0.0
@@ -280,60 +245,6 @@ def is_far(mu: float, n: float, n_classes: int, n_columns: int) -> bool:
     return mu * n * math.sqrt(2 / n_classes / max(1, n_columns)) >= 50
 
 
-# -- networks ------------------------------------------------------------------------
-#: Passes over the rows in a network's loop with Poisson sampling, and fewest and most
-#: steps of a network's loop.
-NETWORK_EPOCHS, NETWORK_STEPS, MOST_NETWORK_STEPS = 10, 100, 300
-#: Clip norm of all layers together.
-NETWORK_CLIP = 1.0
-
-
-def network_row_bound(n_features: int) -> float:
-    """Return the L2 bound of a network's rows, whose entries are typically 1/2."""
-    return max(1.0, math.sqrt(n_features) / 2)
-
-
-def network_batch(n: int) -> int:
-    """Return the expected size of a network's batch.
-
-    With at most 4096 rows, it is n. Otherwise it is a 16th of n, but at least 1024.
-    """
-    return n if n <= BATCH_SIZE else max(math.ceil(n / 16), 1024)
-
-
-def network_noise(widths: tuple[int, ...]) -> float:
-    """Return the standard deviation of noise that a loop may leave in a weight.
-
-    `widths` are those of all layers of the network. The result is twice the standard
-    deviation of the initial weights, in the layer where this deviation is smallest.
-    """
-    return 2 * math.sqrt(2 / max(map(sum, itertools.pairwise(widths))))
-
-
-def network_steps(signal: float, left: float) -> int:
-    """Return the number of steps of size 1 of a network.
-
-    These steps leave noise of standard deviation `left` in a weight. The number is at
-    least 100 and at most 300. `signal` is ``mu n (1 - momentum)``.
-    """
-    enough = math.ceil(left * math.sqrt(3) * signal)
-    return min(max(enough, NETWORK_STEPS), MOST_NETWORK_STEPS)
-
-
-def network_learning_rate(
-    noise_multiplier: float, expected: float, n_steps: int, momentum: float, left: float
-) -> float:
-    """Return a network's first step size.
-
-    It multiplies the noisy sum of clipped gradients, divided by ``q n clip_norm`` with
-    the sampling rate q. The noise that accumulates in a weight has a standard deviation
-    of at most `left`. The step size is at most 1. `noise_multiplier` is that of the
-    first step, and `expected` is ``q n``.
-    """
-    noise = noise_multiplier / expected * math.sqrt(n_steps / 3) / (1 - momentum)
-    return min(1.0, left / noise)
-
-
 # The parameters of estimators: checks and resolution.
 
 
@@ -359,10 +270,7 @@ MOST_EPSILON = 10.0
 def honoured_by_loop(
     loop: NoisyGradientDescent, rate: float, padding: Any
 ) -> dict[str, tuple[str, ...]]:
-    """Return what the parameters of the loop need; see `method.Needs`.
-
-    `rate` is the sampling rate, and `padding` the name of the public loss.
-    """
+    """Return what the parameters of a loop with this sampling rate need."""
     pads, constant = (Needs.PRIVATE_COLUMNS,), rate < 1 and loop.noise_decay > 0
     return {
         **dict.fromkeys(vars(loop), ()),
@@ -409,9 +317,8 @@ def batches_of(
 ) -> tuple[float, int]:
     """Return the sampling rate and the number of steps.
 
-    If `max_iter` is "auto", there are `n_steps` full batches, or `n_epochs` passes over
-    the records in smaller batches. `automatic` is the expected batch size if
-    `batch_size` is "auto"; None: every row.
+    If `max_iter` is "auto", there are `n_steps` full batches, or `n_epochs` passes in
+    smaller batches. `automatic` is the "auto" batch size; None: every row.
     """
     batch = automatic if loop.batch_size == "auto" else loop.batch_size
     rate = 1.0 if batch is None else min(1.0, batch / n_records)
@@ -430,8 +337,7 @@ def shown_parameters(estimator_class: type) -> frozenset[str]:
 def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of an estimator by name, including those of its bases.
 
-    A user's subclass may not list the parameters of its base class, or may take them as
-    ``**parameters``.
+    A user's subclass need not list them.
     """
     found: dict[str, inspect.Parameter] = {}
     for one in reversed(estimator_class.__mro__):
@@ -475,10 +381,7 @@ def nominal_count(relation: Any) -> int | None:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for `n_jobs`: at most one for each core.
-
-    Each thread takes memory of its own, and threads beyond the cores save no time.
-    """
+    """Return the number of threads for `n_jobs`: at most one for each core."""
     return min(effective_n_jobs(n_jobs), cpu_count())
 
 
@@ -536,9 +439,8 @@ def resolve_input_scaler(
 ) -> InputScaler:
     """Return the input scaler of the declared bounds.
 
-    Missing bounds of `public` columns cause no warning. ``shortens=False`` is for
-    linear models: rows are not clipped unless they are normalised. `longest` is the
-    bound of the norms of rows, if it does not follow from the bounds of columns.
+    ``shortens=False`` is for linear models: rows are not clipped unless they are
+    normalised. `longest` bounds the norms of rows, if the bounds of columns do not.
     """
     low, span = resolve_bounds(bounds, n_features, names)
     if span is None or np.isinf(span).any():

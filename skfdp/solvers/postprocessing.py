@@ -102,9 +102,8 @@ def logit_blocks(
 ) -> list[Spread]:
     """Return the blocks of a classifier: private columns, public columns, intercept.
 
-    `norms` are the typical norms of the public and of the private part of a row.
-    `has_model` is whether the descent starts at a model of the public columns. `bias`
-    is the value of the constant column; None: no intercept.
+    `norms` are the typical norms of the public and of the private part of a row, and
+    `bias` is the value of the constant column; None: no intercept.
     """
     mask = public.mask
     several = _OF_SEVERAL if public.n_outputs > 1 else 1.0
@@ -130,8 +129,8 @@ def logit_blocks(
 def parted(block: Spread, n_products: int) -> list[Spread]:
     """Return the products of private columns, which are the last ones, and the others.
 
-    Products are expected to add less to a prediction, and their block is shrunk by
-    itself. So it vanishes if the weights are no larger than their noise.
+    The block of products is shrunk by itself, so it vanishes if its weights are no
+    larger than their noise.
     """
     if not n_products:
         return [block]
@@ -157,13 +156,11 @@ def expected(
     summed loss along the step by this number on the training records, compared with
     other records (Efron 2004, doi:10.1198/016214504000000692).
 
-    The step has the shape (n_outputs, n_columns). `variance` is the label variance at
-    the start, which is the curvature of the loss. The variances of rows along the
-    principal directions of a block are taken as proportional to 1, 1/2, 1/3, ..., and 0
-    in half of the directions. The gradients of `walk` are divided by `clip_norm`.
-    `fitted` has the shape of the step: for each weight, the fraction of an error of the
-    start that the descent removed. None: this fraction is unknown, and the degrees of
-    freedom are 0.
+    `variance` is the label variance at the start, which is the curvature of the loss.
+    The variances of rows along the principal directions of a block are taken as
+    proportional to 1, 1/2, 1/3, ..., and 0 in half of the directions. The gradients of
+    `walk` are divided by `clip_norm`. `fitted` has, for each weight, the fraction of an
+    error of the start that the descent removed. None: the degrees of freedom are 0.
     """
     found = step - step.mean(axis=0) if len(step) > 1 else step.copy()
     free = 1 - 1 / len(step) if len(step) > 1 else 1.0
@@ -215,10 +212,10 @@ def above_zero(mean: float, std: float) -> float:
 
 
 def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
-    """Whether to measure the factor of the step, for default settings.
+    """Whether to measure the factor of the step.
 
-    It is measured for log loss, and for regressions of wide tables without a public
-    model or a log link.
+    It is measured with default settings: for log loss, and for regressions of wide
+    tables without a public model or a log link.
     """
     if (method.penalty, method.padding) != (None, None) or (
         method.loop.gradient_scale,
@@ -240,8 +237,7 @@ def slope_event(
 ) -> Event:
     """Return the event of the slopes that determine the factor of the step.
 
-    `mu` is the Gaussian-DP parameter of the whole budget, for sums whose sensitivity is
-    their clip norm. `follows` is whether the descent starts at a model.
+    For `mu` see `parameters`. `follows` is whether the descent starts at a model.
     """
     n, most = public.n_effective, _MOST_AFTER if follows else _MOST_SHARE
     share = float(np.clip(30 / (budget.mu * n), 0.02, most))
@@ -355,8 +351,7 @@ def _given_slopes(log, best, curvature, slopes, noise_std: float) -> np.ndarray:
     """Return the unnormalised posterior of the best factor and the curvature.
 
     `log` is the logarithm of their prior. Arrays have one row for each factor `best`
-    and one column for each `curvature`. `slopes` have one entry, or one row of entries
-    for each curvature, at each of `POINTS`.
+    and one column for each `curvature`.
     """
     for point, slope in zip(POINTS, slopes, strict=True):
         log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
@@ -379,14 +374,10 @@ def scaled(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the start plus the rescaled step, the error, and the measured share.
 
-    The step is shrunk and multiplied by a released factor. The error is the change of
-    the weights for one standard deviation of noise in the factor. The measured share is
-    the part of the factor that follows from the release and not from the prior.
-
-    `theta` is the result of the descent. `bias` is the value of the constant column
-    (None: no intercept). `offset` are the margins of a public model or None. `query`,
-    `blocks` and `walk` describe the descent. `event` is that of the released slopes.
-    `fitted` is as for `expected`. `mean_left` is the squared norm of the mean of rows.
+    The step, from `start` to `theta`, is shrunk and multiplied by a released factor.
+    The error is the change of the weights for one standard deviation of noise in the
+    factor. The measured share is that of `temperature`. `offset` are the margins of a
+    public model or None. `mean_left` is the squared norm of the mean of rows.
     """
     margins, shares, usual = offset, public.shares, _USUAL_FACTOR
     if offset is None:  # an intercept or zero, the same for every record
@@ -448,10 +439,7 @@ _LARGEST = 99.0
 
 
 def target_blocks(records: PublicRecords, has_public_model: bool) -> list[Spread]:
-    """Return the blocks of a regression; the last one is of the other private columns.
-
-    "Other" is apart from products.
-    """
+    """Return the blocks of a regression; the last has no products of columns."""
     public, n_products = records.mask, records.n_products
     if public.all() or not public.any():
         whole, *others = parted(Spread(np.arange(len(public)), 1.0, SHARE), n_products)
@@ -474,10 +462,8 @@ def pull(mu: float, n: float, blocks: list[Spread]) -> float:
     a weight. They move the weight by a fraction ``rate / d`` of its best value. Let the
     d columns explain a ``share`` of the target's variance. The best rate is then about
     ``share mu n / d`` times the rate for a large budget. With a public model d counts
-    the private columns, otherwise all columns. `mu` is the Gaussian-DP parameter of the
-    whole budget, for sums whose sensitivity is their clip norm.
+    the private columns, otherwise all columns.
     """
-    # d counts the columns of all blocks that have the prior of the last block.
     prior = blocks[-1].prior
     width = sum(block.n_used for block in blocks if block.prior == prior)
     return min(1.0, prior * mu * n / width)
@@ -562,8 +548,6 @@ def rescaled(
     The slopes are corrected for overfitting. It changes them by the degrees of freedom
     of the fit times the variance of residuals, in rows whose margins are not clipped.
     The share of such rows follows from the curvature, for normal margins.
-
-    Parameters are as for `scaled` and `shrunk`.
     """
     reach = REACH_WIDE * math.sqrt(product(theta, theta, blocks))
     if not 0 < reach < math.inf:  # infinite if the steps diverged
@@ -609,10 +593,7 @@ def rate_level(
     std = max(math.sqrt(variance), 1e-6)
 
     def rates(level: float) -> tuple[float, float]:
-        """Return the parts of the mean rate from unclipped and from clipped rates.
-
-        The first part is also the derivative of the mean rate by `level`.
-        """
+        """Return the parts of the mean from unclipped rates (its slope) and clipped."""
         mid = margins + level
         room = (math.log(most) - mid) / std
         below = np.exp(np.minimum(mid + std**2 / 2, _LARGEST)) * ndtr(room - std)
@@ -723,11 +704,10 @@ class CoefficientNoise:
         return np.sqrt(found)
 
     def std_of(self, combinations: np.ndarray) -> np.ndarray:
-        """Return the standard deviations of linear combinations of coefficients.
+        """Return standard deviations of combinations of `coef_`, one per row.
 
-        Each row of `combinations` has the factors of one combination, for `coef_`
-        alone. The result has the shape (n_outputs, n_combinations). It is NaN if noises
-        are dependent and only their variances are kept.
+        The result has the shape (n_outputs, n_combinations). It is NaN if noises are
+        dependent and only their variances are kept.
         """
         n_features = combinations.shape[1]
         if self.covariance.ndim == 3:
@@ -738,11 +718,10 @@ class CoefficientNoise:
         return np.sqrt(self.covariance[:, :n_features] @ (combinations**2).T)
 
     def error_of(self, combinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return linear combinations of unpenalised coefficients, and standard errors.
+        """Return combinations of unpenalised coefficients, and their standard errors.
 
-        `combinations` is as for `std_of`. Both results have the shape (n_outputs,
-        n_combinations). They are NaN for a combination that X does not determine, such
-        as a single weight of one-hot columns, which sum to 1.
+        They are NaN for a combination that X does not determine, such as a single
+        weight of one-hot columns, which sum to 1. Shapes are those of `std_of`.
         """
         n_features = combinations.shape[1]
         if self.estimate is None:
@@ -757,10 +736,9 @@ class CoefficientNoise:
         return estimate, std
 
     def held(self, rows: np.ndarray) -> CoefficientNoise:
-        """Return the noise of a single output if some combinations are held at 0.
+        """Return the noise if combinations of ``[coef, intercept]`` are held at 0.
 
-        Each row has the factors of one combination of ``[coef, intercept]``. If only
-        variances are kept they stay: these are upper bounds.
+        There is a single output. Variances alone stay: these are upper bounds.
         """
         if self.covariance.ndim == 2 or len(rows) == 0:
             return self
@@ -780,10 +758,7 @@ class CoefficientNoise:
         return dataclasses.replace(self, **changed)
 
     def embedded(self, columns: np.ndarray) -> CoefficientNoise:
-        """Return the noise of a model with further coefficients that have no noise.
-
-        `columns` is the mask of the columns of the present coefficients.
-        """
+        """Return the noise beside coefficients without noise, outside of a mask."""
         own, places = self.covariance, np.append(columns, True)
         if own.ndim == 2 or len(own) * len(places) ** 2 > MOST_ENTRIES:
             found = np.zeros((len(own), len(places)))
@@ -812,13 +787,11 @@ class CoefficientNoise:
         to: Callable[[np.ndarray], np.ndarray],
         of_variances: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> CoefficientNoise:
-        """Return the noise of coefficients after a linear map.
+        """Return the noise of coefficients after a linear map of their rows, `to`.
 
         The result has covariances if they have few entries, and otherwise only
-        variances. `to` is the linear map, from coefficients of shape (n_rows,
-        n_features) to (n_rows, n_others). `of_variances` returns the variances of
-        mapped coefficients, given those of independent coefficients. None: they are
-        computed from the matrix of the map.
+        variances. `of_variances` returns the variances of mapped coefficients, given
+        those of independent coefficients; None: the matrix of the map is used.
         """
         own, n_features = self.covariance, self.covariance.shape[1] - 1
         n_others = to(np.zeros((1, n_features))).shape[1]
@@ -850,9 +823,8 @@ class CoefficientNoise:
     ) -> CoefficientNoise:
         """Return an upper bound of the noise of a descent.
 
-        `std` is the standard deviation of the independent noise in each weight of the
-        loop. `of_mean` is the standard deviation of the noise in each intercept that
-        earlier releases cause.
+        `std` is that of the independent noise in each weight of the loop, and `of_mean`
+        that of the noise in each intercept from earlier releases.
         """
         n_columns = std.shape[1]
         # `pull` is the adjoint of the linear map `fold`. It gives the effect of each
@@ -1049,11 +1021,9 @@ def _posterior(
     """Return the posterior of the signal and the curvature along each axis.
 
     The signal is the size of c in the Notes of `path_noise`. The posterior has the
-    shape (n_signals, n_curvatures, n_axes). The weights of a group have a common prior
-    of shape (n_signals * n_curvatures,). `n_rounds` rounds fit the priors, from
-    `prior`, with one column for each group; the second result are the fitted priors.
-    `shares`, shape (n_axes, n_groups), holds the fraction of each axis's squared norm
-    that belongs to the weights of each group.
+    shape (n_signals, n_curvatures, n_axes). `n_rounds` rounds fit the priors, one
+    column for each group of weights; they are the second result. `shares`, shape
+    (n_axes, n_groups), holds the fraction of an axis's squared norm in each group.
     """
     # Squared norms of the residuals, and their inner products with the regressor of c.
     h = curvatures[:, None]
@@ -1156,11 +1126,7 @@ class LinearFit:
     interactions: Any = None
 
     def balanced(self) -> LinearFit:
-        """Return the classifier for equal class sizes, as post-processing.
-
-        Other class frequencies change the log odds only by a constant. The noise does
-        not change.
-        """
+        """Return the classifier for equal class sizes, as post-processing."""
         noise, intercept = self.noise, self.intercept - self.log_odds
         if noise is not None and noise.estimate is not None:
             last = noise.estimate[:, -1:] - self.log_odds[:, None]
@@ -1169,10 +1135,7 @@ class LinearFit:
         return dataclasses.replace(self, intercept=intercept, noise=noise)
 
     def whole(self, public: np.ndarray) -> LinearFit:
-        """Return the fit with the weights of the public model added, if it is linear.
-
-        `public` is the mask of the public columns of `coef`.
-        """
+        """Return the fit with the weights of a linear public model added."""
         if self.public_model is None:
             return self
         coef, intercept = self.public_model.add_to(self.coef, self.intercept, public)

@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from skfdp.data.grid import GRID, GridRows
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import RELATIONS, Relation
-from skfdp.queries.network import Layer, MLPQuery, Rows, precision
+from skfdp.queries.network import Layer, MLPQuery, precision, scaled_rows
 
 needs_torch = pytest.mark.extra("torch")
 
@@ -43,7 +43,7 @@ def make_query(
         grid = GridRows.build(
             rng.normal(size=(n, d)) / math.sqrt(d), lambda b: b, bias=0.25
         )
-        return Rows.build(grid, 4.0, p.activation)
+        return scaled_rows(grid, 4.0, p.activation)
 
     full = rows()
     padded = rows() if "padded" in kind else {"same rows": full}.get(kind)
@@ -78,7 +78,7 @@ def contributions(query, theta, unit):
 
 def gradients(query, theta, rows, with_target=True):
     """Materialised per-example gradients by plain float64 back-propagation."""
-    matrices, inputs = query.split(theta), [rows.values * rows.scale[:, None]]
+    matrices, inputs = query.split(theta), [rows[0] * rows[1][:, None]]
     for matrix in matrices[:-1]:
         hidden = np.maximum(inputs[-1] @ matrix.T, 0)
         inputs.append(np.column_stack([hidden, np.ones(len(hidden))]))
@@ -247,10 +247,10 @@ def test_both_sides_of_a_difference_saturate_together():
     """Two long gradients whose difference is short: both are beyond their integers."""
     p, weight = precision("float64", 1), 2e3
     rows, padded = (
-        Rows.build(GridRows.build(x, lambda block: block), 1.0, p.activation)
+        scaled_rows(GridRows.build(x, lambda block: block), 1.0, p.activation)
         for x in (np.array([[0.99]]), np.array([[0.5]]))
     )
-    long, short = (rows.values * rows.scale for rows in (rows, padded))
+    long, short = (values * scale for values, scale in (rows, padded))
 
     def apart(weight):
         error = expit(np.array([long * weight, short * weight]).ravel()) - 1
@@ -262,7 +262,7 @@ def test_both_sides_of_a_difference_saturate_together():
     given |= {"widths": (1, 1), "clip_norm": 0.5, "precision": p}
     query = MLPQuery(public_target=True, **given)
     unit, side = query.unit(0.0), gradients(query, theta, rows)
-    largest = unit * 2.0**p.residual * np.abs(padded.values).max()
+    largest = unit * 2.0**p.residual * np.abs(padded[0]).max()
     assert np.abs(side).max() > 0.6 * largest > 30 * query.clip_norm
     assert np.abs(query.exact_sum(theta, None, unit)).max() * unit <= query.clip_norm
     assert not query.exact_sum(0 * theta, None, 2.0**-16).any()  # truncation: over 0.5
@@ -334,11 +334,11 @@ def test_rows_keep_what_their_bits_hold():
     X[3] = 0
     grid = GridRows.build(X, lambda block: block, bias=0.1)
     for bits in (9, 15):
-        rows = Rows.build(grid, 3.0, bits)
-        assert (np.abs(rows.values).max(axis=1) > 2 ** (bits - 1) - 1).all()
-        assert np.abs(rows.values).max() <= 2**bits
-        difference = rows.values * rows.scale[:, None] - grid.values * (3 * GRID)
-        assert (np.abs(difference) <= rows.scale[:, None] / 2).all()
+        values, scale = scaled_rows(grid, 3.0, bits)
+        assert (np.abs(values).max(axis=1) > 2 ** (bits - 1) - 1).all()
+        assert np.abs(values).max() <= 2**bits
+        difference = values * scale[:, None] - grid.values * (3 * GRID)
+        assert (np.abs(difference) <= scale[:, None] / 2).all()
 
 
 def test_wide_layers_fall_back_to_float64():
