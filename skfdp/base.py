@@ -216,10 +216,7 @@ def _has_probabilities(model) -> bool:
 
 
 def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
-    """Return the sample weights of the rows with a target; warn about other rows.
-
-    `kept` marks the rows with a target, and `what` describes a target.
-    """
+    """Return the sample weights of the `kept` rows with a target; warn about others."""
     if not kept.any():
         raise ValueError(f"y has no {what}: pass rows that have a target.")
     if not kept.all():
@@ -541,7 +538,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         """Check parameters, convert X and y to records, and return ``use(records)``.
 
         The partitions of a Dask collection stay on their workers, which free them after
-        `use`. `how` are further arguments of `Reader.read`.
+        `use`.
         """
         declared, like = Declaration.of(self, y), object.__new__(type(self))
         vars(like).update(vars(self))
@@ -621,10 +618,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         return given["row_norm"], given["normalize"]
 
     def _given(self) -> dict[str, Any]:
-        """Return the parameters by name, including those of the chosen algorithms.
-
-        "solver" is the object that the parameter selects.
-        """
+        """Return the parameters by name, with those of the chosen algorithms."""
         mine = parameters_of(type(self))
         values = operator.attrgetter(*mine)(self)
         given = _UNDECLARED | dict(zip(mine, values, strict=True))
@@ -869,10 +863,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
-        """Return a function that calls the callbacks after a step of the training.
-
-        The function returns whether a callback wants to stop the training.
-        """
+        """Return a function that calls the callbacks after a step, which may stop."""
 
         @users_state()
         def on_step(step: int, found: Callable[[], Any]) -> bool:

@@ -80,11 +80,9 @@ def optimum(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise ``mean of losses + penalty / 2 |coef|**2`` without privacy.
 
-    The mean over rows is weighted by `shares`; None means that all are 1. With
-    `class_weight` the loss of each row is also multiplied by the weight of its class.
-    Return the weights of shape (n_outputs, n_features), the intercepts, which are not
-    penalised, and the number of steps. The weights of `blocks` have their declared
-    order.
+    The mean over rows is weighted by `shares` and `class_weight`. Return the weights of
+    shape (n_outputs, n_features), in the declared order of `blocks`, the intercepts,
+    which are not penalised, and the number of steps.
     """
     n_features = X.shape[1]
     weights = np.ones(X.shape[0]) if shares is None else shares
@@ -261,11 +259,7 @@ class LinearModel(PrivateEstimator):
         return WithInteractions(method, public.encoding, encoded, asked == "pairs")
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        """Return the fitted attributes, from weights on the rescaled columns.
-
-        These weights are converted to weights on the columns of X, or on encoded
-        columns. The weights of a linear public model are added.
-        """
+        """Return the fitted attributes, with weights of the columns of X or encoded."""
         if getattr(self, "_balances", False):
             found = found.balanced()
         coef, intercept, noise = found.coef, found.intercept, found.noise
@@ -647,10 +641,9 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         check_choice("loss", declared.parameters["loss"], CLASSIFICATION)
 
     def _penalty(self, total: float, auto: float | None = None) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2`` on a mean loss; None if unpenalised.
+        """Return s of the penalty ``s / 2 |w|**2`` on a mean of losses, or None.
 
-        The sum of losses is `total` times the mean loss. `auto` is the value of C that
-        "auto" stands for; None means no penalty.
+        `auto` is the value of C that "auto" stands for; None means no penalty.
         """
         C = auto if self.C == "auto" else self.C
         return None if C is None else min(1 / (C * total), STRONGEST)

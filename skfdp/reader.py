@@ -179,19 +179,13 @@ class Declaration:
         return self.parameters["epsilon"] != math.inf
 
     def target_limits(self) -> tuple[float, float]:
-        """Return the declared bounds of numbers, or raise ValueError.
-
-        They are infinite without bounds, and for ``epsilon=inf``.
-        """
+        """Return the declared bounds of numbers; infinite if none count."""
         bounds = self.target_bounds if self.is_private else None
         required = self.is_private and not self.public_target
         return check_target_bounds(bounds, self.parameters["loss"], required)
 
     def read_target(self, y: Any, typed: bool = True) -> Any:
-        """Return y, converted by the schema if there is one.
-
-        `typed` has the same meaning as in `TableSchema.read_outcome`.
-        """
+        """Return y, converted by the schema if there is one."""
         if self.schema is None or y is None or is_dask(y):
             return y
         return self.schema.read_outcome(self.target_name, y, typed)
@@ -284,10 +278,7 @@ class Reader:
         return dataclasses.replace(self, declaration=declared)
 
     def transform(self, model: Any, X: Any) -> np.ndarray | csr_array | LargeTable:
-        """Convert new rows in the same way as `read`, for the input scaler.
-
-        `model` has the attributes of the fit.
-        """
+        """Convert new rows in the same way as `read`, for a fitted model."""
         if self.encoder is not None:
             check_no_path(X)
             return self.encoder.encoded(self.declaration.schema.select(X, coded=True))
@@ -475,10 +466,7 @@ class Reader:
     def checked_target(
         self, like: Any, y: Any, n_rows: int, planning: bool = False
     ) -> np.ndarray | None:
-        """Return y as an array, or None if there is no target to read.
-
-        Errors quote no value. If any target is taken, only its shape is checked.
-        """
+        """Return y as an array, or None without a target; errors quote no value."""
         declared = self.declaration
         unread = not declared.public_target
         unread &= y is None or declared.classes is not None
@@ -497,11 +485,9 @@ class Reader:
     def target(
         self, like: Any, y: np.ndarray | None, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray | None, dict[str, Any]]:
-        """Return the target as int64 or float64, a mask, and public facts.
+        """Return the target, the mask of the records without one, and public facts.
 
-        The mask marks the records that have no target; it is None if all have one. The
-        facts are values of fields of `PublicRecords`, by name. `y` is None for a plan
-        without y.
+        The facts are fields of `PublicRecords`. `y` is None for a plan without y.
         """
         declared, public = self.declaration, bool(self.declaration.public_target)
         if like._target == "numbers":
@@ -565,8 +551,7 @@ class Reader:
     ) -> InputScaler:
         """Return the input scaler of the declared bounds.
 
-        In rows of a linear model that have public and private columns, the scaler
-        divides only the private part.
+        In rows of a linear model it divides only the private part.
         """
         declared, linear = self.declaration, like._rows == "linear"
         bounds, longest = declared.bounds, None
@@ -739,10 +724,7 @@ def _check_position(item: int, labels: list | None, name: str) -> None:
 
 
 def _counted(labels: list | None) -> bool:
-    """Whether an integer can mean only one column, by label or by position.
-
-    This holds if there are no labels, if all are strings, or if they are 0, 1, 2, …
-    """
+    """Whether an integer can mean only one column, by label or by position."""
     if labels is None or all(isinstance(label, str) for label in labels):
         return True
     whole = (
@@ -752,10 +734,7 @@ def _counted(labels: list | None) -> bool:
 
 
 def _as_list(spec: Any) -> list:
-    """Return the entries of a declaration as a list; a name or position is one entry.
-
-    Refuse anything that is not a sequence, a set, a name or a position.
-    """
+    """Return the entries of a declaration; a name or position is one entry."""
     single = isinstance(spec, (str, numbers.Integral))
     flat = getattr(spec, "ndim", 1) == 1 and (single or isinstance(spec, Iterable))
     # The index of a Series may have another order than the columns of X.

@@ -420,7 +420,7 @@ class TableSchema:
         return own
 
     def exposures(self, table: Any) -> np.ndarray | None:
-        """Return the exposure of each row, float64; None if the schema declares none.
+        """Return the exposure of each row; None if the schema declares none.
 
         It is NaN if it is missing or not above 0. A private one is clipped to its
         bounds, and rounded to a multiple of 2**-24 of their width that is above 0.

@@ -92,8 +92,7 @@ class Block:
     def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and values of the entries of each row that may be non-zero.
 
-        Both arrays have the shape (n_rows, n_entries). Positions count from the start
-        of the block and are distinct within a row.
+        Positions count from the start of the block, and are distinct within a row.
         """
 
     def raw(self, points: np.ndarray) -> np.ndarray:
@@ -130,10 +129,7 @@ class SplineBlock(Block):
     kind: ClassVar[str] = "spline"
 
     def entries(self, raw: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the entries of the two neighbouring knots, which sum to 1.
-
-        For a missing number, return a 1 at the level "missing" and a zero.
-        """
+        """Return the entries of two knots, which sum to 1, or "missing" and a zero."""
         if self.spelling is None:
             x = read_as(self.reads, raw)
         else:
@@ -192,7 +188,7 @@ def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
 def _knot_before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the last knot that is not above x, but not the last of all.
 
-    Most are found in a table of equal steps, as a search takes ten times as long.
+    Most are found in a table of equal steps: ten times as fast as a search.
     """
     most = len(knots) - 2
     if len(x) < _CELLS:
@@ -262,18 +258,14 @@ def directions(n_knots: int, cyclic: bool = False) -> np.ndarray:
 def orders(n_knots: int, cyclic: bool = False) -> np.ndarray:
     """Return the order of each direction: 1, 2, ... from smooth to rough.
 
-    For a cyclic curve the order is the frequency, so the two waves of a pair have the
-    same order.
+    For a cyclic curve the order is the frequency, the same for a cosine and a sine.
     """
     place = np.arange(n_knots - 1)
     return place // 2 + 1 if cyclic else place + 1
 
 
 def contrasts(n_levels: int) -> np.ndarray:
-    """Return an orthonormal basis of contrasts, shape (n_levels, n_levels - 1).
-
-    Each column sums to zero.
-    """
+    """Return orthonormal contrasts, (n_levels, n_levels - 1); columns sum to 0."""
     shapes = np.triu(np.ones((n_levels, n_levels - 1)))
     below = np.arange(1, n_levels)
     shapes[below, below - 1] = -below
@@ -344,9 +336,9 @@ def squared_lengths(
 def lengths_of_shapes(shapes: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return lengths with which the smooth terms of every row have norm at most 1.
 
-    `shapes` are orthonormal directions, and `squares` their squared lengths up to a
-    common factor. The longest row of L, ``shapes * lengths``, has norm 1 up to
-    rounding. The smooth terms of a row are a mean of rows of L, weighted by its hats.
+    `squares` are the squared lengths of the orthonormal `shapes`, up to a factor. The
+    smooth terms of a row are a mean of rows of L, ``shapes * lengths``, whose longest
+    has norm 1 up to rounding.
     """
     norms = np.tensordot(squares, shapes**2, axes=(0, 1))
     return np.sqrt(squares) / (math.sqrt(norms.max()) * _WIDER)
@@ -396,10 +388,7 @@ class _Curve:
     def write(
         self, places: np.ndarray, values: np.ndarray, out: np.ndarray, own: int
     ) -> None:
-        """Write the converted columns of some rows to `out`, given their `entries`.
-
-        `out` holds zeros. The block starts at column `own` of `out`.
-        """
+        """Write converted columns of some rows to zeros, from column `own` of `out`."""
         if not self.smooth.size:
             out[np.arange(len(out))[:, None], own + places] = values
             return
@@ -409,10 +398,7 @@ class _Curve:
         out[:, own : own + self.n_columns] = self.terms(hats)
 
     def weights(self, coef: np.ndarray, out: np.ndarray, power: int) -> None:
-        """Write weights of encoded columns to `out`, given those of converted columns.
-
-        With ``power=2``, `coef` and `out` hold variances; see `Smoothing.weights`.
-        """
+        """Write weights of encoded columns to `out`; see `Smoothing.weights`."""
         n_smooth = len(self.factor)
         out[:, self.plain] = coef[:, n_smooth:] * self.plain_factor**power
         smooth = coef[:, :n_smooth] * self.factor**power

@@ -327,11 +327,7 @@ def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
 
 
 def numeric_target(y: Any) -> Any:
-    """Convert a target to numbers; refuse a type that holds no numbers.
-
-    Durations become days, and times of day become hours. Errors depend on the type
-    alone.
-    """
+    """Convert a target to numbers; refuse a type that holds none, by the type alone."""
     raw = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
     # The partitions of a Dask series are read later.
     if hasattr(y, "divisions") or getattr(raw, "ndim", 1) != 1:
@@ -349,10 +345,7 @@ def numeric_target(y: Any) -> Any:
 
 
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:
-    """Check a large table as `check_arrays` does; read no row.
-
-    A dtype that is not in `_DTYPES` is converted to float64 when rows are read.
-    """
+    """Check a large table as `check_arrays` does; read no row."""
     if X.dtype.kind not in "biuf":
         message = _NOT_NUMERIC
         if names := getattr(X.source, "no_numbers", ()):

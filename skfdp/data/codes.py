@@ -77,9 +77,9 @@ class CodedGridRows(Integers):
     ) -> CodedGridRows:
         """Quantise the levels and the weights of encoded rows.
 
-        Each of `categories` has rows of levels, float64 (n, n_columns) or CSR, and the
-        position of the level of each row of the table. Each of `numbers` has also the
-        weights of the levels after these positions, float64 in [0, 1].
+        Each of `categories` has rows of levels, and the position of the level of each
+        row of the table. Each of `numbers` has also the weights, in [0, 1], of the
+        levels after these positions.
         """
         categories = list(_joined_levels(categories))
         parts = [csr_array(levels) / CODE_UNIT for levels, _ in categories]
@@ -125,8 +125,8 @@ class CodedGridRows(Integers):
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows x, as float64; rounded if they exceed 2**53.
 
-        The levels of different categories and numbers have different columns. So the
-        squared norm is a sum over the levels of a row, minus products with the shift.
+        As levels have different columns, they are sums over the levels of a row, minus
+        products with the shift.
         """
         levels, shift = self.levels, self.shift
         n_numbers = (self.codes.shape[1] - self.n_categories) // 2
@@ -149,18 +149,14 @@ class CodedGridRows(Integers):
         return total.astype(np.float64)
 
     def on_levels(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the products of the levels and of the shift with integer weights.
-
-        `weights` is int64 (K, n_columns). The results have the shapes (K, n_levels) and
-        (K,).
-        """
+        """Return the products of the levels and of the shift with integer weights."""
         return np.ascontiguousarray((self.levels @ weights.T).T), weights @ self.shift
 
     def of_levels(self, sums: np.ndarray, total: np.ndarray) -> np.ndarray:
         """Return the sum of rows x times integers, int64 (K, n_columns).
 
-        `sums`, int64 (K, n_levels), are sums over the rows of an integer times the
-        weight of each level. `total`, int64 (K,), are sums of the integers.
+        `sums`, (K, n_levels), are those of integers times the weights of levels, and
+        `total`, (K,), those of the integers.
         """
         # Terms may wrap around, but not the result: both are modulo 2**64.
         return (self._columns @ sums.T).T - np.outer(total, self.shift)

@@ -161,9 +161,8 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
     def coded(self, X, cut: Sequence[bool] = ()) -> LargeTable | csr_array:
         """Return the encoded rows of a table that has only the features, in order.
 
-        The result is CSR with `sparse_output`, and otherwise a `LargeTable` that
-        encodes rows when they are read. Numbers of the columns in the mask `cut` are
-        truncated to the grid.
+        A `LargeTable` encodes rows when they are read. Numbers of the columns in the
+        mask `cut` are truncated to the grid.
         """
         if self.sparse_output:
             return _sparse(self.blocks_, X, cut)
@@ -264,8 +263,8 @@ class _Entries:
     ) -> tuple[np.ndarray | csr_array, ...]:
         """Return levels, places and weights (not of categories) for `CodedGridRows`.
 
-        The levels of a number are the rows of the knots, or of equal steps of a linear
-        term. The last level is that of a missing number.
+        The levels of a number are those of knots, or of equal steps of a linear term,
+        and then of a missing number.
         """
         block = blocks[self.block]
         every = np.arange(len(block.levels), dtype=np.int32)[:, None]
@@ -378,10 +377,10 @@ class CodedRows:
         return CodedRows(tuple(parts), (self.shape[0], int(place[-1])), self.blocks)
 
     def saves(self, n_outputs: int) -> bool:
-        """Whether steps on `integers` are faster than on rows of columns.
+        """Whether steps on `integers` are faster than on columns; a public fact.
 
-        The answer depends on numbers of columns and outputs alone. On codes the time is
-        proportional to the number of outputs, on columns it grows more slowly.
+        On codes the time is proportional to the number of outputs, on columns it grows
+        more slowly.
         """
         n_categories = sum(block.kind == "categories" for block in self.blocks)
         n_numbers = len(self.blocks) - n_categories
@@ -473,8 +472,5 @@ class Encoding:
         return dataclasses.replace(encoded, source=source, width=smoothing.n_columns)
 
     def weights(self, coef: np.ndarray, power: int = 1) -> np.ndarray:
-        """Return weights of encoded columns, given weights of solver columns.
-
-        Parameters are those of `Smoothing.weights`.
-        """
+        """Return weights of encoded columns; see `Smoothing.weights`."""
         return coef if self.smoothing is None else self.smoothing.weights(coef, power)

@@ -34,8 +34,7 @@ def working_memory() -> int:
 def check_room(n_rows: int, n_columns: int) -> None:
     """Raise OSError if the rows, as int16, fit neither into memory nor into two files.
 
-    Centred rows are written beside those before. The check depends on the shape of the
-    table alone, and is made before any charge.
+    The check depends on the shape of the table alone, and is made before any charge.
     """
     size = 4 * n_rows * n_columns
     if size <= 2 * working_memory():
@@ -115,10 +114,7 @@ _FAILED = (
 def read_safely(
     read: Callable[..., Any], *arguments: Any, message: str = _FAILED
 ) -> Any:
-    """Call a reader, and replace every error by one OSError that quotes no value.
-
-    The type of the error is hidden too, because it may depend on a value.
-    """
+    """Call a reader; any error becomes one OSError, which quotes no value."""
     try:
         return read(*arguments)
     except MemoryError:

@@ -121,8 +121,8 @@ class Spelling:
     def place(self, value: Any) -> int:
         """Return the position of the level that a cell matches.
 
-        If there is none, return `MISSING_CELL` for a missing cell and `UNDECLARED` for
-        any other. Both are negative. No value raises an error.
+        It is negative if there is none: `MISSING_CELL` or `UNDECLARED`. No value raises
+        an error.
         """
         if type(value) is str and (known := self._texts.get(value)) is not None:
             return known
@@ -509,10 +509,7 @@ def microseconds(values: np.ndarray) -> np.ndarray:
 
 
 def each(values: Iterable, read: Callable[[Any], Any]) -> list:
-    """Return ``read(value)`` for each value.
-
-    Equal values are read once if their types ensure that the results are equal, too.
-    """
+    """Return ``read(value)`` for each; equal values of equal types are read once."""
     values = list(values)
     others = set(map(type, values)) - {str, type(None)}
     # In a dict, 1, 1.0 and True are the same key.
@@ -647,10 +644,9 @@ def exact_map(
 ) -> TargetMap:
     """Return the rescaling of a public target, by its mean and its spread.
 
-    `start` has the bounds and the link. `centred` is whether the model has an
-    intercept. `shares` are row weights (None: 1). If the `margins` of a public model
-    are passed, the spread is that of the residuals. With a log link the scale is the
-    mean, because margins cannot be rescaled.
+    `start` has the bounds and the link. `centred` is whether there is an intercept. The
+    spread is that of residuals from the `margins` of a public model, if any. With a log
+    link the scale is the mean, because margins cannot be rescaled.
     """
 
     def mean_of(values: np.ndarray) -> float:
@@ -696,8 +692,7 @@ class Labels(NamedTuple):
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     """Encode y, of any type, as positions in the declared classes.
 
-    Raise ValueError if y's dtype cannot hold the classes. The error depends on the
-    dtype alone, not on the values.
+    Refuse a dtype that cannot hold the classes; no error depends on values.
     """
     declared = declared_labels(classes)
     spelling = _spelling(declared)
@@ -760,10 +755,9 @@ def are_codes(classes: np.ndarray) -> bool:
 
 
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
-    """Encode y as positions in the declared classes, or in the classes found in y.
+    """Encode y as positions in the declared classes, or in those of y.
 
-    Raise ValueError if y is not discrete, if it holds only one class, or if it holds an
-    undeclared label.
+    Refuse a y that is not discrete, or holds one class or an undeclared label.
     """
     if classes is not None:
         labels = encode_any(y, classes)
@@ -839,10 +833,7 @@ def declared_labels(classes: Any) -> np.ndarray:
 def class_shares(
     codes: np.ndarray, n_classes: int, shares: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the class frequencies of public labels.
-
-    A class without records is counted as if it had one record.
-    """
+    """Return the frequencies of public labels; an empty class counts one record."""
     counts = np.maximum(np.bincount(codes, shares, minlength=n_classes), 1.0)
     return counts / counts.sum()
 
@@ -854,10 +845,7 @@ def log_odds(shares: np.ndarray) -> np.ndarray:
 
 
 def resolve_class_weight(class_weight: Any, classes: np.ndarray) -> np.ndarray:
-    """Return one public weight per class.
-
-    For "balanced" all are 1, because "balanced" is applied to the fitted model instead.
-    """
+    """Return one public weight per class; 1 for "balanced", which is applied later."""
     weights = np.ones(len(classes))
     if isinstance(class_weight, str | None) and class_weight in (None, "balanced"):
         return weights

@@ -62,10 +62,7 @@ class Units:
 
     @functools.cached_property
     def joint(self) -> bool:
-        """Whether any person has several rows with positive weight.
-
-        The rows of a person are then clipped together.
-        """
+        """Whether a person has several rows that count, which are clipped together."""
         if self.persons is None:
             return False
         return bool((np.bincount(self.persons[self.weights > 0]) > 1).any())
@@ -114,9 +111,8 @@ class Units:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows with positive weight in a batch, sorted by person.
 
-        `batch` has row numbers, in any order; None means every row. The second array
-        has the position of the first row of each person, and at its end the number of
-        rows.
+        The second array has the position of each person's first row, and at its end the
+        number of rows. None means every row.
         """
         if batch is None:
             return self._all_by_person
@@ -137,10 +133,7 @@ class Units:
 
 
 def numbered(groups: Any) -> np.ndarray:
-    """Return the number of each entry's group; groups are numbered as they appear.
-
-    The names of the groups do not affect the result, only which entries are equal.
-    """
+    """Return the number of each entry's group, in the order of first appearance."""
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -150,9 +143,8 @@ def numbered(groups: Any) -> np.ndarray:
 def rounded(weights: np.ndarray, full: int = FULL_WEIGHT) -> np.ndarray:
     """Return integer weights of at most `full`, proportional up to rounding.
 
-    Weights that are integers of at most `full` are only divided by their common factor.
-    Other weights are first rounded to multiples of ``weights.max() / full``, and a
-    positive weight becomes at least one such multiple.
+    Integers of at most `full` are only divided by their common factor. Other weights
+    are rounded to multiples of ``weights.max() / full``, positive ones to at least one.
     """
     whole = weights.max() <= full and bool((weights == np.rint(weights)).all())
     found = weights if whole else np.rint(weights / weights.max() * full)
@@ -223,10 +215,7 @@ def check_named(public_features: Any, bounds: Any, groups: str) -> None:
 
 
 def without_group_column(X: Any, groups: Any) -> tuple[Any, Any]:
-    """Return X without the column that `groups` names, and that column.
-
-    If `groups` is not a name, both are returned unchanged.
-    """
+    """Return X without the column that `groups` names, if it is a name; the column."""
     if not isinstance(groups, str):
         return X, groups
     check_no_path(X)

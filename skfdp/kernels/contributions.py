@@ -121,10 +121,7 @@ def entry(column, row):
 
 @part
 def entries(column, rows, out):
-    """Write the numbers that a `PerRow` holds for some rows to `out`.
-
-    If the rows and their numbers are consecutive, they are copied in one fast loop.
-    """
+    """Write the numbers that a `PerRow` holds for some rows, faster if consecutive."""
     n_rows, apart = len(out), 0
     for i in range(n_rows):
         apart |= rows[i] - rows[0] - i
@@ -272,7 +269,7 @@ def limits_of(clip: Clip, n_outputs: int) -> np.ndarray:
     """Return the largest norm of the residuals of each row, after which they are cut.
 
     Half a unit for each residual, times the length of the row, is the largest effect of
-    rounding. 1e-9 outweighs the rounding errors of the length and of the products.
+    rounding. 1e-9 outweighs other rounding errors.
     """
     norms = clip.squared_norms
     limits = norms.memory[norms.first :: norms.step].copy()

@@ -112,10 +112,7 @@ def add_sparse(csr, shift, rows, ends, residuals, clip, memory, out):
 
 
 def _contributions(x, rows, ends, residuals, clip):
-    """Return the contributions of persons, float64 (K, P, D), given their rows x.
-
-    It computes in the order of the kernels, for all persons together.
-    """
+    """Return the contributions of persons, float64 (K, P, D), as the kernels do."""
     counts = np.diff(ends)
     starts, counts = ends[:-1][counts > 0], counts[counts > 0]
     squares = np.maximum.reduceat(clip.squared_norms.of(rows), starts)

@@ -54,11 +54,7 @@ class HeavyBall:
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
     ) -> np.ndarray:
-        """Return the next iterate.
-
-        The iterate is written to the memory of `gradient`. `velocity` is updated in
-        place.
-        """
+        """Return the next iterate, in the memory of `gradient`; change `velocity`."""
         rate = self.learning_rate * (1 - self.decay * step / self.n_steps)
         velocity *= self.momentum
         velocity += gradient
@@ -76,10 +72,9 @@ class HeavyBall:
         return iterate
 
     def rates(self, rate: np.ndarray | None = None) -> np.ndarray:
-        """Return the step sizes of the steps with noise `stds`.
+        """Return the step sizes, (n_iter, n_weights), or (n_iter,) if all are equal.
 
-        The shape is (n_iter, n_weights), or (n_iter,) if all weights have the same step
-        size. `rate` is the first step size of each weight; None: `learning_rate`.
+        `rate` is the first step size of each weight; None: `learning_rate`.
         """
         first = self.learning_rate if rate is None else rate
         decay = 1 - self.decay * np.arange(len(self.stds)) / self.n_steps
@@ -88,9 +83,8 @@ class HeavyBall:
     def outcome(self, curvature: float = 0.0) -> tuple[float, float]:
         """Return the last iterate on ``curvature (theta - 1)**2 / 2``, and its noise.
 
-        The first number is the result of noiseless steps from 0. The second number is
-        the standard deviation of the noise in the result of noisy steps. Both numbers
-        are infinite or NaN if the steps diverge.
+        The first is that of noiseless steps from 0, and the second the standard
+        deviation with noise. Both are infinite or NaN if the steps diverge.
         """
         end, variance = self.moments(curvature)
         # NumPy's numbers overflow to infinity; Python's numbers would raise an error.
@@ -208,19 +202,15 @@ def descent(
     This is Algorithm 1 of Mahloujifar et al. (2023). With ``public_gradient=None`` it
     is DP-SGD.
 
-    The mechanism releases the sums of the query. Its charged event of label "descent"
-    fixes the number of steps, the sampling rate and the noise. `rule` computes the next
-    iterate from a released gradient. Averages divide by the sampling rate times the
-    public `n_records`, never by the size of a batch.
-
-    `public_gradient` of theta and `start` (None: zero) are functions of public facts
-    and earlier releases. ``on_step(step, iterate)`` gets released iterates only, and
-    returns whether to stop. Each iterate and the gradient computed from it are appended
-    to `path`.
+    The charged event "descent" of the mechanism fixes the number of steps, the sampling
+    rate and the noise. Averages divide by the sampling rate times the public
+    `n_records`, never by the size of a batch. `public_gradient` of theta and `start`
+    (None: zero) are functions of public facts and earlier releases. ``on_step(step,
+    iterate)`` returns whether to stop. Each iterate and its released gradient are
+    appended to `path`.
 
     The result is the last iterate, and the number of steps taken; all planned steps
-    stay charged. An iterate that is not finite raises ValueError, and the charge stays.
-    Weights beyond `LARGEST_WEIGHT` give a UtilityWarning.
+    stay charged, also if an iterate that is not finite raises ValueError.
 
     Notes
     -----

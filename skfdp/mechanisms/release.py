@@ -386,7 +386,7 @@ class Mechanism:
         return not_null(batch, self._is_null, query.n_rows)
 
     def _generator(self, event: Event, stream: str, query: Query) -> Any:
-        """Return a private stream; later calls continue the same stream.
+        """Return a private stream, which later calls continue.
 
         With a checkpoint, return the function from a sum to the stream of its noise.
         """

@@ -40,10 +40,9 @@ _FEW_ROWS = 64
 def products(
     rows: Integers, n_outputs: int, largest: float = LARGEST_PRODUCT
 ) -> Products:
-    """Return an object that computes the margins and sums of one step.
+    """Return an object that computes margins and sums, for one thread.
 
-    Each thread needs its own object. `largest` bounds the entries of a residual times
-    its row.
+    `largest` bounds the entries of a residual times its row.
     """
     if type(rows) in _PRODUCTS:
         return _PRODUCTS[type(rows)](rows, n_outputs)
@@ -57,8 +56,7 @@ def products(
 class Products:
     """Base class of objects that compute the margins and sums of one step.
 
-    `rounded`, shape (n_outputs, width), is memory for the rounded weights, and `sums`
-    for the sum.
+    `rounded` is memory for the rounded weights, and `sums` for the sum.
     """
 
     # A block of dense rows fits into the cache for both products.
@@ -95,10 +93,7 @@ class Products:
     def parts(
         self, batch: np.ndarray | None, start: int, stop: int
     ) -> Iterator[np.ndarray]:
-        """Yield the row numbers ``batch[start:stop]`` in blocks.
-
-        A batch of None means every row.
-        """
+        """Yield the row numbers ``batch[start:stop]`` in blocks; None is all rows."""
         for first in range(start, stop, self.block_size):
             last = min(first + self.block_size, stop)
             yield np.arange(first, last) if batch is None else batch[first:last]
@@ -106,8 +101,7 @@ class Products:
     def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
         """Return the int64 sum of the clipped contributions of ``batch[start:stop]``.
 
-        `theta` is as for `start`, `batch` as for `parts`, and `given` a result of
-        `contributions.flat`.
+        `given` is a result of `contributions.flat`.
         """
         if self._has_one_loop and given[0] is not None:
             try:
@@ -256,11 +250,10 @@ class SparseProducts(Products):
             sparse.add_by_columns(*columns, by_rows, *self._sums)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
-        """Return the CSC form of consecutive rows, or None.
+        """Return the CSC form of consecutive rows, or None if they are not or are few.
 
-        Consecutive rows are a block of a full batch. The same block occurs in every
-        step, so its CSC form is cached. In total at most n_rows rows are cached. None
-        means that the rows are few or not consecutive, or that the cache is full.
+        They are a block of a full batch, which occurs in every step. So its form is
+        cached, for at most n_rows rows in total.
         """
         if len(part) < _FEW_ROWS or part[-1] - part[0] != len(part) - 1:
             return None

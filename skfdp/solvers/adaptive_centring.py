@@ -42,8 +42,8 @@ RADII = 2.0 ** ((np.arange(N_SHELLS) - N_SHELLS + 1) / PER_OCTAVE)
 class Shells:
     """Bins of distances: radii in geometric sequence up to 1, and one bin beyond.
 
-    This is a `rule` of `queries.statistics.BinCounts` with one column. The column holds
-    the distances, divided by a public or released length.
+    This is a `rule` of `BinCounts` with one column, of distances divided by a public or
+    released length.
     """
 
     n_bins: int = N_SHELLS + 1
@@ -91,12 +91,10 @@ def released_quantile(
     n_records: int,
     mechanism: Mechanism,
 ) -> float:
-    """Return a released quantile of the norms of `rows`.
+    """Return a released quantile of the norms of `rows`: one of `RADII`, at most 1.
 
-    `rows` are centred and divided by a length that few distances exceed. The quantile
-    is in units of this length. It is one of `RADII`, so at most 1. `quantile`
-    describes the effect of the noise. `stream` is the name of the noise stream; the
-    number of records is public.
+    `rows` are centred and divided by a length that few distances exceed. `quantile`
+    describes the effect of the noise.
     """
     query = BinCounts(rows.lengths()[:, None], Shells())
     counts = mechanism.release(DISTANCES, query, stream=stream)[0]
@@ -143,9 +141,8 @@ def events_of_centre(
 ) -> tuple[Event, Event, Event]:
     """Return the events of the rough centre, of the distances, and of the mean.
 
-    `share` and `histogram_share` are shares of ``mu**2``. The rough centre and the mean
-    get half of `share` each. Each of the two histograms of distances gets
-    `histogram_share`.
+    The rough centre and the mean get half of `share` of ``mu**2`` each, and each of the
+    two histograms of distances `histogram_share`.
     """
     width, each = rotated_width(public.n_private), share / 2 / N_HISTOGRAMS
     rough = histograms.event_of_counts(
@@ -172,8 +169,6 @@ def released_centre(
     """Release the mean of the scaled rows, and a radius around it with most rows.
 
     The second result is the standard deviation of the noise in each entry of the mean.
-    The rows are dense, and every column is private. The plan contains the events that
-    `events_of_centre` returns.
     """
     public, mapped = records.public, records.floats
     rough, furthest = _rough_centre(records, plan.event(ROUGH), mechanism)
@@ -231,8 +226,7 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
     After the rotation the numbers of all columns have similar magnitudes. The counts
     summed over all columns therefore give a common bound, even if single columns have
     too much noise. If the bound of a single column is larger, it is probably noise, and
-    is replaced by the common bound. `counts` are noisy counts of `Binades`, one row for
-    each column.
+    is replaced by the common bound.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES
@@ -251,11 +245,10 @@ def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, f
 
 
 def narrowed(counts: np.ndarray, std: float, edges: np.ndarray) -> tuple[float, float]:
-    """Return an interval that holds most numbers of a column.
+    """Return an interval that holds most numbers of a column, from even bins.
 
-    The interval is the run of consecutive bins whose counts most exceed their noise,
-    and one more bin on each side. If this run may be noise alone, the interval has all
-    bins. `counts` are noisy counts of `EvenBins`, and `edges` the edges of the bins.
+    It is the run of bins whose counts most exceed their noise, and one more bin on each
+    side; all bins, if this run may be noise alone.
     """
     numbers = counts[N_SPECIAL + 1 : -1]
     run = best_run(numbers, std)

@@ -74,8 +74,7 @@ class Told:
     def holds_nearly_all(self, inside: float, noise: float) -> bool:
         """Whether an interval clearly holds a share ``1 - MAY_MISS`` of the numbers.
 
-        Only finite numbers other than 0 count. `inside` is the noisy count of numbers
-        in the interval, and `noise` is the standard deviation of the noise in `inside`.
+        `inside` is the noisy count of numbers in it. Finite numbers other than 0 count.
         """
         spare = MAY_MISS * self.n_numbers - _UNSURE * noise
         return spare >= 0 and self.n_numbers - inside <= spare
@@ -100,11 +99,7 @@ def threshold(length: int) -> float:
 
 
 def best_run(counts: np.ndarray, std: float) -> slice:
-    """Return the run of bins whose counts most exceed the noise.
-
-    This is the run with the largest sum, over its bins, of the count minus `_UNSURE`
-    standard deviations of the noise in a count.
-    """
+    """Return the run of bins with the largest sum of counts above their doubt."""
     gain = np.r_[0.0, np.cumsum(counts - _UNSURE * std)]
     least = np.minimum.accumulate(gain)[:-1]
     stop = int(np.argmax(gain[1:] - least)) + 1
@@ -177,13 +172,7 @@ def event_of_counts(
 ) -> Event:
     """Return the event of `n_steps` histograms, each with this share of ``mu**2``.
 
-    `purpose` and `remedy` are for the message on too many counts. None: the remedy for
-    released bounds.
-
-    Raises
-    ------
-    ValueError
-        If there are too many counts, or if their grid cannot represent the noise.
+    `purpose` and `remedy` are for the message on too many counts.
     """
     query = BinCounts.planned(n_columns)
     if math.prod(query.shape) > MOST_COUNTS:

@@ -81,10 +81,7 @@ class Network(NamedTuple):
         return cls(coefs, intercepts)
 
     def spread(self, classes: np.ndarray, n_classes: int) -> Network:
-        """Return the network with an output for each of `n_classes` classes.
-
-        `classes` are the codes of the classes of the present outputs.
-        """
+        """Return the network with more outputs; `classes` are those it has."""
         if len(classes) == n_classes:
             return self
         coef = np.zeros((len(self.coefs[-1]), n_classes))
@@ -205,10 +202,7 @@ class Neurons:
         return rows
 
     def of_public(self, public: PublicRecords, fill: bool = True) -> PublicRecords:
-        """Return the table with the neurons as further columns, with bounds [0, 1].
-
-        Unless `fill`, all rows are 0.
-        """
+        """Return the table with further columns of neurons; zeros unless `fill`."""
         n_more, scaler = len(self.public), public.input_scaler
         mask = np.append(public.mask, self.public)
         usual = {"names": None, "public": mask, "shortens": False}
@@ -237,10 +231,7 @@ class Neurons:
         return dataclasses.replace(records, X=X, public=public)
 
     def _table(self, public, mapped, columns: np.ndarray) -> np.ndarray:
-        """Return some columns and all neurons; other columns count as 0.
-
-        `mapped` are the rows of these columns, rescaled by the scaler of `public`.
-        """
+        """Return some columns, given as `mapped` rows, and neurons; others are 0."""
         width = len(columns) + len(self.public)
         if not columns.any():
             return np.broadcast_to(0.0, (public.n_rows, width))

@@ -871,23 +871,13 @@ def path_noise(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Estimate the noise that a descent leaves in its weights, from its path.
 
-    Parameters
-    ----------
-    path : list of (theta, gradient)
-        The iterate before each step, and the gradient that was released there.
-    rule : HeavyBall
-    axes : ndarray of shape (theta.size, theta.size)
-        Orthonormal directions in which noises are expected to be nearly independent.
-        Ignored with a penalty.
-    kinds : int ndarray of shape (theta.size,)
-        Weights of the same kind have a common prior.
+    `path` has the iterate before each step, and the gradient that was released there.
+    `axes` are orthonormal directions in which noises are expected to be nearly
+    independent, and weights of the same of `kinds` have a common prior.
 
-    Returns
-    -------
-    covariance, remaining, curvature : ndarrays of shape (theta.size, theta.size)
-        `covariance` is that of the noise in the published weights. `remaining` maps an
-        error of the start to the error that remains in the published weights.
-        `curvature` is the posterior mean of H, which the Notes define.
+    The results are matrices of all weights: the covariance of the noise in them, the
+    map from an error of the start to the error that remains, and the posterior mean of
+    the curvature H, which the Notes define.
 
     Notes
     -----

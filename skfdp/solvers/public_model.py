@@ -152,10 +152,8 @@ class _OfPublicColumns:
 
         In-sample predictions are overconfident. With them the private columns would
         have no residuals to explain, and the scale of a target would be too small.
-        Cross-validation uses public data alone and costs no privacy.
 
         The target is None if it is private; the model was then fitted on other data.
-        All rows of a person are in the same fold.
         """
         if self.out_of_fold is not None:
             return self.out_of_fold
@@ -185,11 +183,7 @@ class _OfPublicColumns:
     def add_to(
         self, coef: np.ndarray, intercept: np.ndarray, public: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Add the weights of this model to (coef, intercept) of another model.
-
-        If no part of this model is linear, return (coef, intercept) unchanged.
-        `public` is the mask of the public columns of `coef`.
-        """
+        """Add the weights of the linear part, if any, to those of another model."""
         if self.linear is None:
             return coef, intercept
         coef = coef.copy()
@@ -253,10 +247,7 @@ class PublicRegression(_OfPublicColumns):
 
 
 def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
-    """Return the `fit` arguments with the row weights, if an estimator accepts them.
-
-    For a Pipeline they are the arguments of those steps that accept weights.
-    """
+    """Return `fit` arguments with row weights, for the steps that accept them."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -284,10 +275,7 @@ def passed(arguments: dict) -> contextlib.AbstractContextManager:
 
 
 def folds_of(units: Units | None, n_folds: int, splitter: Any) -> Any:
-    """Return folds that keep a person's rows together, or None with too few persons.
-
-    Without persons, return `splitter`.
-    """
+    """Return folds that keep a person's rows together, or None with too few persons."""
     if units is None or units.persons is None:
         return splitter
     if units.n_units < n_folds:
@@ -405,10 +393,7 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray:
 def _last_or_chosen(
     public: PublicRecords, own: dict[str, Any], boosts: bool
 ) -> PublicModel | PublicRegression:
-    """Return the model that `_chosen` returns, or a copy of the last one.
-
-    The last model is kept in memory, for the next fit on the same public data.
-    """
+    """Return the model that `_chosen` returns, or a copy of the last one."""
     rows, units, blocks = public.rows(), public.units, ()
     persons = None if units is None else (units.persons, units.n_units)
     if public.encoding is not None:
@@ -515,10 +500,7 @@ def _chosen(
 def _linear_models(
     public: PublicRecords, width: int, smooth: bool
 ) -> Iterator[tuple[list, Any]]:
-    """Yield linear models with different penalties, and the steps before them.
-
-    `width` is the number of columns that they see; `smooth` if these are smooth terms.
-    """
+    """Yield linear models of different penalties, and the steps before them."""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
     from sklearn.preprocessing import StandardScaler
 
@@ -544,10 +526,7 @@ def _linear_models(
 
 
 def _trees(units: TargetMap | None, blocks: Sequence[Block]) -> Any:
-    """Return boosted trees for labels (`units` is None), numbers or counts.
-
-    Effects of `blocks` that are declared as monotone are so in the trees.
-    """
+    """Return boosted trees for labels (`units` is None), numbers or counts."""
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,
         HistGradientBoostingRegressor,
@@ -614,11 +593,7 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 def padded_gradient(
     query: Any, sampler: np.random.Generator, size: int | None
 ) -> Gradient:
-    """Return the gradient of the public loss, a mean over a public batch of rows.
-
-    The private columns of the rows are replaced by public numbers (padding). `size` is
-    the size of the batch; None: all rows.
-    """
+    """Return the gradient of the public loss, a mean over a public batch of rows."""
     return lambda theta: query.public_gradient(
         theta, uniform_batch(sampler, query.n_rows, size)
     )

@@ -145,10 +145,7 @@ class NoisyTable:
         return self.n_records, 0
 
     def estimate(self, found: float, variance, bound: float = 1.0) -> Estimate:
-        """Return the estimate of a number in [0, 1], multiplied by `bound`.
-
-        `found` is the unclipped estimate. `variance` is as for `bounded_interval`.
-        """
+        """Return the estimate of a number in [0, 1], times `bound`."""
         low, high = bounded_interval(found, variance, self.confidence)
         return bound * min(max(found, 0.0), 1.0), bound * low, bound * high
 
@@ -247,11 +244,7 @@ class NoisyTable:
         pairs, s2 = float(p.sum() * q.sum()), self.noise_std**2
 
         def parts(a: float, kernel: np.ndarray) -> tuple[float, float, float]:
-            """Return variances of ``p (A - a) q``; see the Notes of `auc`.
-
-            These are an estimate of the variance from noise, a lower limit of this
-            variance, and the variance from the sampling of the records.
-            """
+            """Return variances of ``p (A - a) q``: of noise, its limit, of sampling."""
             moved = kernel - a
             squares, of_p, of_q = moved**2, moved @ q, p @ moved
             least = s2**2 * squares.sum()
@@ -545,10 +538,9 @@ class Layout:
         return cells, in_units(found, valid)
 
     def _cells(self, codes: np.ndarray, said: np.ndarray) -> np.ndarray:
-        """Return the cell of each record.
+        """Return the cell of each record, from its class, or -1, and what was said.
 
-        `codes` are the classes of the records, or -1 without a class. `said` are the
-        scores of two classes, otherwise the predicted classes; NaN: no prediction.
+        That is the score of two classes or the predicted class; NaN: no prediction.
         """
         known = (codes >= 0) & np.isfinite(said)
         if len(self.classes) == 2:
@@ -662,10 +654,9 @@ def predicted(
 
 
 def _refused(call: Callable, X: Any, rows: np.ndarray, n_rows: int) -> list[int]:
-    """Return those of the rows that the model refuses, found by bisection.
+    """Return the rows that the model refuses, by bisection.
 
-    Rows are repeated to the public size of the table, because a model may refuse short
-    tables.
+    Rows are repeated to the public size, because a model may refuse short tables.
     """
     if _attempt(call, rows_of(X, np.resize(rows, n_rows))) is not None:
         return []
@@ -676,10 +667,7 @@ def _refused(call: Callable, X: Any, rows: np.ndarray, n_rows: int) -> list[int]
 
 
 def _attempt(call: Callable[[Any], Any], X: Any) -> np.ndarray | None:
-    """Return the predictions of rows, or None if the model fails on them.
-
-    A model fails if it raises, or if it returns another number of predictions.
-    """
+    """Return the predictions of rows, or None if the model raises or loses some."""
     with warnings.catch_warnings(action="ignore"):
         try:
             found = np.asarray(call(X))
@@ -731,10 +719,9 @@ class Scored:
     units: Units | None
 
     def part(self, group: int | None) -> tuple[int, float, float]:
-        """Return the number of units in a group, the sum of their shares, and a spread.
+        """Return the number of units in a group, their total share, and `row_spread`.
 
-        They are public if the number of rows is. None stands for all rows. For the
-        spread see `row_spread`.
+        They are public if the number of rows is. None stands for all rows.
         """
         rows = np.full(len(self.y), True) if group is None else self.group == group
         n_own, units = int(rows.sum()), self.units
@@ -761,10 +748,9 @@ class Scored:
         fitted_target: str | None,
         relation: Relation,
     ) -> Scored:
-        """Check the public facts of the user's table, or raise ValueError.
+        """Check the public facts of the user's table; errors quote no datum.
 
-        The parameters are those of `private_score`. `fitted_target` is the name of the
-        target in the model's report. Errors quote no datum.
+        `fitted_target` is the name of the target in the model's report.
         """
         X, y, by, groups = map(readable, (X, y, by, groups))
         schema = declared_by(layout.model, "schema")
@@ -816,10 +802,7 @@ def rows_of(X: Any, rows: np.ndarray) -> Any:
 def _groups(
     X: Any, by: Any, columns: tuple, own: list[str]
 ) -> tuple[np.ndarray, tuple, str | int | None]:
-    """Return the code of each record's group, the groups, and the column's name.
-
-    All of them are public. Without `by` all records have the code 0.
-    """
+    """Return the code of each record's group, the groups, and their column: public."""
     if by is None:
         return np.zeros(X.shape[0], dtype=np.int64), (), None
     name = getattr(by, "name", None)

@@ -149,10 +149,7 @@ class TargetScales:
     alpha: float | None
 
     def penalty(self, loss: Loss, target_map: TargetMap, total: float) -> float | None:
-        """Return s of the penalty ``s / 2 |w|**2``, or None without a penalty.
-
-        The loss is a mean over `total` rows.
-        """
+        """Return s of the penalty ``s / 2 |w|**2`` on a mean over `total` rows."""
         if self.alpha is None:
             return None
         # |w|**2 and the loss are both proportional to the square of the target's unit.
@@ -176,8 +173,7 @@ class TargetScales:
     ) -> tuple[Event, ...]:
         """Return the events of the target's histogram, mean and spread, if released.
 
-        Under "replace_one" the histogram has an event of its own, because its
-        sensitivity is smaller. Otherwise one event covers all of them.
+        The histogram has an event of its own if its sensitivity is smaller.
         """
         n = public.n_records
         if public.has_target or self.keeps_unit(public.target_map):
@@ -389,10 +385,7 @@ def _targets(records: Records, bounds: TargetMap) -> np.ndarray:
 def _distances(
     records: Records, bounds: TargetMap, centre, low, high, margins=None
 ) -> np.ndarray:
-    """Return the distances of targets from `centre`, or from `margins` if given.
-
-    Margins are clipped to [low, high].
-    """
+    """Return the distances of targets from `centre`, or from clipped `margins`."""
     around = centre if margins is None else np.clip(margins[:, 0], low, high)
     return np.abs(_targets(records, bounds) - around)
 
@@ -417,11 +410,9 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
 def _share(
     mu: float, n_records: int, error: float, least: float = 0.02, most: float = 0.15
 ) -> float:
-    """Return the share of ``mu**2`` for a released mean with the desired `error`.
+    """Return the share of ``mu**2`` for a released mean with this `error`.
 
-    `error` is the standard deviation of the noise in the mean, divided by half of the
-    width of the interval to which the numbers are clipped. The share is at least
-    `least` and at most `most`.
+    It is that of the noise, divided by half of the width of the numbers' interval.
     """
     return float(np.clip((error * mu * n_records) ** -2.0, least, most))
 

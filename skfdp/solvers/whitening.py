@@ -165,10 +165,7 @@ def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
 
 
 def _principal(rows: LazyRows, mean, shares) -> tuple[np.ndarray, np.ndarray]:
-    """Return the variances along principal directions, and the directions as columns.
-
-    The largest variance is first. `shares` are the weights of the rows.
-    """
+    """Return the variances along principal directions, largest first, and these."""
     n_rows, n_features = rows.shape
     n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]
     few = n_features > MOST_DIRECTIONS and n_rows <= min(n_features, MOST_COLUMNS)
@@ -193,10 +190,9 @@ def _principal(rows: LazyRows, mean, shares) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _principal_of_few(centred, n_records: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the result of `_principal` for a table with fewer rows than columns.
+    """Return the result of `_principal`, from products of rows with rows.
 
-    The result is computed from products of rows with rows. These are fewer than the
-    products of columns with columns, for instance with thousands of categories.
+    These are fewer than products of columns if there are thousands of categories.
     """
     n_rows, n_features = centred.shape
     first = max(0, n_rows - MOST_DIRECTIONS)
