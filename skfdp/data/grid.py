@@ -435,7 +435,7 @@ class GridRows(Integers):
             part[:, :n_features], part[:, n_features:] = own, constant
             # Integers below 2**53 are exact in float64, in any order of the sum.
             squares = np.einsum("ij,ij->i", own, own)
-            squared_norms[block] = squares + sum(one**2 for one in constant)
+            squared_norms[block] = squares + np.dot(constant, constant)
             if on_disk:
                 file.write(part)
         values, reader = (file.read(), file) if on_disk else (values, None)

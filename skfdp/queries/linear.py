@@ -179,9 +179,8 @@ class LinearQuery:
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum; see the guarantees."""
-        return gradient_sensitivity(
-            relation, self.clip_norm, orthant=self.orthant, label_bound=self.label_bound
-        )
+        moved = math.sqrt(2) * self.clip_norm if self.orthant else self.label_bound
+        return relation.sensitivity(self.clip_norm, moved)
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
@@ -374,18 +373,6 @@ class LinearQuery:
             target=none,
             class_weight=np.empty(0),
         )
-
-
-def gradient_sensitivity(
-    relation: Relation,
-    clip_norm: float,
-    *,
-    orthant: bool = False,
-    label_bound: float | None = None,
-) -> float:
-    """Return the sensitivity of a `LinearQuery`, for plans, which have no rows."""
-    moved = math.sqrt(2) * clip_norm if orthant else label_bound
-    return relation.sensitivity(clip_norm, moved)
 
 
 def gradient_unit(

@@ -1,7 +1,7 @@
 """Operations of the network query on torch tensors; the only importer of torch.
 
 Each operation returns the same numbers as the operation of this name in
-`kernels.network`, because matrices are integers that the dtype represents exactly.
+`queries.network`, because matrices are integers that the dtype represents exactly.
 """
 
 from __future__ import annotations

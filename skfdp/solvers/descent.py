@@ -27,7 +27,6 @@ from skfdp.privacy.assumptions import LABEL, ORTHANT, SIGNED_OR_CENTRED
 from skfdp.privacy.events import Relation
 from skfdp.queries.linear import (
     LinearQuery,
-    gradient_sensitivity,
     has_public_signs,
     label_bound,
 )
@@ -545,7 +544,7 @@ class Descent:
         )
         learns = self.centring.can_learn_mean(public, replaced, signed)
         orthant = signed and not learns
-        reach = gradient_sensitivity(budget.relation, 1.0, orthant=orthant)
+        reach = budget.relation.sensitivity(1.0, math.sqrt(2) if orthant else None)
         # The rules of `parameters` assume that the sensitivity is the clip norm.
         mu, n = budget.mu / reach, public.n_records
         s2n = mu * n / math.sqrt(public.n_features * public.n_outputs)

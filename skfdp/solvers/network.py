@@ -16,7 +16,6 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.descent import descent, warn_of_noise_left
 from skfdp.privacy.checks import shown
-from skfdp.queries.linear import gradient_sensitivity
 from skfdp.queries.network import WIDEST, MLPQuery, precision, scaled_rows
 from skfdp.solvers import NoisyGradientDescent, parameters
 from skfdp.solvers.descent import DescentPlan
@@ -330,7 +329,7 @@ class NetworkDescent:
         """Resolve every "auto" and calibrate the noise."""
         loop, n, clip = self.loop, public.n_records, self.loop.clip_norm
         clip = NETWORK_CLIP if clip == "auto" else clip
-        reach = gradient_sensitivity(budget.relation, 1.0)
+        reach = budget.relation.sensitivity(1.0)
         sampling_rate, n_steps = self._schedule(n)
         # Noise that the loop may leave in a weight: twice the standard deviation of the
         # initial weights, in the layer where this is smallest.

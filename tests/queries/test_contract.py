@@ -21,7 +21,7 @@ from skfdp.data.input_scaler import InputScaler, Rotation, moved_rows
 from skfdp.kernels.losses import Loss, loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query, no_rows
-from skfdp.queries.linear import LinearQuery, gradient_sensitivity
+from skfdp.queries.linear import LinearQuery
 from skfdp.queries.network import MLPQuery
 from skfdp.queries.statistics import (
     Binades,
@@ -501,8 +501,10 @@ def test_sabotage_is_noticed(name, monkeypatch):
 def test_what_gradients_say(relation):
     of = Relation.of(relation)
     replaces = relation == "replace_one"
-    assert gradient_sensitivity(of, 0.3) == (0.6 if replaces else 0.3)
-    signs = gradient_sensitivity(of, 0.3, orthant=True)
+    query = SimpleNamespace(clip_norm=0.3, orthant=False, label_bound=None)
+    assert LinearQuery.sensitivity(query, of) == (0.6 if replaces else 0.3)
+    query.label_bound = 0.4
+    assert LinearQuery.sensitivity(query, of) == (0.4 if replaces else 0.3)
+    query.orthant = True
+    signs = LinearQuery.sensitivity(query, of)
     assert signs == pytest.approx(ROOT2 * 0.3 if replaces else 0.3)
-    labels = gradient_sensitivity(of, 0.3, label_bound=0.4)
-    assert labels == (0.4 if replaces else 0.3)

@@ -14,7 +14,7 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation
-from skfdp.queries.linear import LinearQuery, gradient_sensitivity, has_public_signs
+from skfdp.queries.linear import LinearQuery, has_public_signs
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
 
@@ -72,7 +72,7 @@ def test_non_negative_rows_with_a_public_target_stay_in_an_orthant(
     assert loss_named(loss).sign_fixed
     given = {"n_pairs": n_pairs, "orthant": orthant}
     largest = largest_gradient_move(loss_named(loss), n_classes, **given)
-    bound = gradient_sensitivity(Relation.of("replace_one"), 1.0, orthant=True)
+    bound = Relation.of("replace_one").sensitivity(1.0, 2**0.5)
     assert largest <= bound
     assert largest > 0.97 * bound
 
