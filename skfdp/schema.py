@@ -700,9 +700,6 @@ def names_of(parameter: str, given: Any) -> tuple[str, ...]:
 _HOLDS = {"other": "neither numbers nor dates nor text", "complex": "complex numbers"}
 
 
-# Frames: names, stored types, and selected columns.
-
-
 def suffix_of(path: str | os.PathLike) -> str:
     return Path(path).suffix.lower()
 

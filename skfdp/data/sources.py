@@ -102,9 +102,6 @@ def _in_words() -> Iterator[None]:
         raise (_no_room() if full else error) from None
 
 
-# Large tables, which are read in blocks of rows and never as a whole.
-
-
 _FAILED = (
     "the table cannot be read because one of its files is missing, truncated, changed "
     "or damaged, or the disk fails: restore the file and fit again."

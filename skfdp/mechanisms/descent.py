@@ -177,9 +177,6 @@ def warn_of_noise_left(std: float) -> None:
         )
 
 
-# The loop of noisy releases.
-
-
 #: A weight above this bound has diverged. Rows have a norm of about 1, and a margin of
 #: 10,000 means a probability of 0 or 1, or a target 10,000 standard deviations away.
 LARGEST_WEIGHT = 1e4

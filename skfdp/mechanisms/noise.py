@@ -9,7 +9,6 @@ share noise.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import hashlib
@@ -323,12 +322,6 @@ class Streams:
         name = owner if isinstance(owner, str) else owner.__qualname__
         seed = int(random_state) if random_state is not None else None
         self.path = f"{seed}/{name}"
-
-    def under(self, name: str) -> Streams:
-        """Return separate streams, for a method that is a part of this fit."""
-        found = copy.copy(self)
-        found.path = f"{self.path}/{name}"
-        return found
 
     def public(self, label: str) -> np.random.Generator:
         """Return a stream for draws that may be disclosed.

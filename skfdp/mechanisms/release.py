@@ -265,15 +265,15 @@ class Mechanism:
             )
         return self._events[label]
 
-    def within(self, prefix: str, streams: Streams) -> Mechanism:
+    def within(self, prefix: str) -> Mechanism:
         """Return a mechanism for the events labelled ``f"{prefix}: {label}"``.
 
-        In the returned mechanism the label of these events is `label` alone, and the
-        streams are these. A release of one mechanism is counted in both.
+        In the returned mechanism the label of these events is `label` alone. A release
+        of one mechanism is counted in both.
         """
         start = f"{prefix}: "
         found = copy.copy(self)
-        found.streams, found._asked = streams, {}
+        found._asked = {}
         found._events = {
             label.removeprefix(start): event
             for label, event in self._events.items()

@@ -448,9 +448,6 @@ class BinCounts(_Sum):
         return counts * round(1 / unit)
 
 
-# The slope of the loss along a released step, at a few points.
-
-
 #: Bits of an integer weight. Rows have 16 bits, so that sums over up to 2**17 columns
 #: are below 2**53.
 _WEIGHT_BITS = 20
@@ -563,9 +560,6 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     for k in range(a.shape[1]):
         total += a[:, k] * b[:, k]
     return total
-
-
-# The table of a private score: counts in cells, and moments of bounded losses.
 
 
 #: Weight of the squared loss relative to the loss. Variances are computed from squares,

@@ -81,9 +81,6 @@ def weighted(query: Query, units: Units | None) -> Query:
     return Weighted(query, units) if own is None else own(units)
 
 
-# Sums of the clipped contributions of persons, over blocks of whole persons.
-
-
 #: Bits of an entry of a contribution. The float64 sum of `AT_ONCE` entries is exact.
 ENTRY_BITS = 36
 AT_ONCE = 2 ** (53 - ENTRY_BITS)
@@ -144,9 +141,6 @@ class SparsePersons(DensePersons):
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
         return self._total.T.copy()
-
-
-# Split rows into blocks without separating the rows of a person.
 
 
 def person_blocks(

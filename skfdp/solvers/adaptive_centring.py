@@ -56,9 +56,6 @@ class Shells:
         return np.searchsorted(RADII, values, side="left").astype(np.int64)
 
 
-# A quantile of the rows' distances from a centre, from one histogram.
-
-
 #: Label of the event.
 DISTANCES = "distances"
 #: Default level of the quantile. Few rows are farther away than this quantile. The

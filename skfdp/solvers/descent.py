@@ -45,8 +45,6 @@ from skfdp.solvers.postprocessing import (
 from skfdp.solvers.public_model import resolve_public_model
 from skfdp.solvers.target_scales import TargetScales
 
-# The public start and the plan of a descent.
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DescentStart:
@@ -104,9 +102,6 @@ class DescentPlan(Plan):
             orthant=True,
             centred=self,
         )
-
-
-# The sums of a descent: clipped gradients, and gradients of public losses.
 
 
 def gradients(
@@ -180,9 +175,6 @@ def public_gradient(
         known = records.target, loss, fitted
         terms.append(public_model.clipped_away(query, *known, public, coordinates))
     return (lambda theta: sum(term(theta) for term in terms)) if terms else None
-
-
-# Released class frequencies, the start of a descent with a private target.
 
 
 CLASS_COUNTS = "class counts"
@@ -277,9 +269,6 @@ def check_counts(
         )
     if missing > MOST_UNDECLARED * public.n_records:
         warn_caller(f"{without}; they are ignored: {remedy}.", UtilityWarning)
-
-
-# The noise that a descent leaves in the coefficients.
 
 
 # Larger iterates or gradients are not used, because their products could overflow.
@@ -445,7 +434,6 @@ class Descent:
     follows: bool = False
     n_jobs: int = 1
 
-    # -- public preparation ----------------------------------------------------------
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs: any table, unless there is a public loss."""
         padded, name = self.padding is not None, f"public_loss={self.padding!r}"
@@ -658,7 +646,6 @@ class Descent:
             rate = min(rate, rate_of(mu * postprocessing.quietness(blocks)))
         return rate
 
-    # -- releases -----------------------------------------------------------------
     def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Release the planned scales and means, and run the descent."""
         loss, target_map, offset = self.loss, None, prepared.offset

@@ -166,7 +166,7 @@ class FirstModel:
             records.of_public(),
             prepared[0],
             plan.first,
-            mechanism.within(PREFIX, mechanism.streams),
+            mechanism.within(PREFIX),
             None,
         )
         whole, own = first.embedded(records.public.kept), records.public.of_public

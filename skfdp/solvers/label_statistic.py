@@ -493,9 +493,6 @@ def _by_output(covariance: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return np.stack([joint[k, :, k] for k in range(n)])
 
 
-# The method of one label statistic: label-DP with every column public.
-
-
 #: Largest number of entries of rows that are held in float64.
 MOST_DOUBLES = 2**22
 

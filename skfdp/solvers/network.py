@@ -286,9 +286,6 @@ class WithNeurons:
         return self.method.run(records, prepared, plan, mechanism, on_step)
 
 
-# The training loop.
-
-
 class NetworkFit(NamedTuple):
     """A network on ``input_scaler(X)``."""
 
@@ -309,7 +306,6 @@ class NetworkDescent:
     dtype: str
     n_jobs: int
 
-    # -- public preparation ----------------------------------------------------------
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs: a dense table of records."""
         public_loss, rate = self.public_loss, self._schedule(public.n_records)[0]
@@ -361,7 +357,6 @@ class NetworkDescent:
         steps = NETWORK_STEPS, NETWORK_EPOCHS
         return parameters.batches_of(self.loop, n, *steps, batch)
 
-    # -- releases -----------------------------------------------------------------
     def run(self, records, prepared, plan, mechanism, on_step) -> NetworkFit:
         """Run the training loop from random weights."""
         public, loop = records.public, self.loop

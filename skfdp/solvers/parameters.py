@@ -245,9 +245,6 @@ def is_far(mu: float, n: float, n_classes: int, n_columns: int) -> bool:
     return mu * n * math.sqrt(2 / n_classes / max(1, n_columns)) >= 50
 
 
-# The parameters of estimators: checks and resolution.
-
-
 #: Assumptions of the guarantee that do not follow from the events.
 ASSUMPTIONS = (
     Assumption(
@@ -262,9 +259,6 @@ ASSUMPTIONS = (
 
 #: Epsilon above which a fit warns.
 MOST_EPSILON = 10.0
-
-
-# Rules for a loop of noisy steps, given as an object of `skfdp.solvers`.
 
 
 def honoured_by_loop(

@@ -1088,9 +1088,6 @@ def _quadratic(rows: np.ndarray, matrices: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0.0)
 
 
-# The result of the methods of linear models.
-
-
 #: Largest penalty per record, at which every weight is zero.
 STRONGEST = 1e30
 
@@ -1123,13 +1120,6 @@ class LinearFit:
             estimate = np.hstack([noise.estimate[:, :-1], last])
             noise = dataclasses.replace(noise, estimate=estimate)
         return dataclasses.replace(self, intercept=intercept, noise=noise)
-
-    def whole(self, public: np.ndarray) -> LinearFit:
-        """Return the fit with the weights of a linear public model added."""
-        if self.public_model is None:
-            return self
-        coef, intercept = self.public_model.add_to(self.coef, self.intercept, public)
-        return dataclasses.replace(self, coef=coef, intercept=intercept)
 
     def embedded(self, columns: np.ndarray) -> LinearFit:
         """Return the fit with weights of 0 for columns outside the mask `columns`."""

@@ -584,9 +584,6 @@ def _linear_weights(
     return coef, np.array(intercept)
 
 
-# Exact gradients of public losses.
-
-
 Gradient = Callable[[np.ndarray], np.ndarray]
 
 
@@ -639,9 +636,6 @@ def clipped_away(
     if coordinates.bias is not None:
         gradient[0, -1] = by_bias / public.n_records
     return lambda theta: gradient
-
-
-# Numbers that replace private columns (padding) in the public loss of `FeatureDPSGD`.
 
 
 def drawn_rows(

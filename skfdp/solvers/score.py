@@ -696,9 +696,6 @@ def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return found.codes - (0 if found.missing is None else found.missing)
 
 
-# The public facts of a table that is scored: its shape, its names, its groups.
-
-
 @dataclasses.dataclass(frozen=True)
 class Scored:
     """A table of records to be scored: private rows, and public facts."""

@@ -142,7 +142,7 @@ def test_void_records_are_left_out_of_every_release():
         # The coins are those of a mechanism that knows of none.
         np.testing.assert_array_equal(batch, [i for i in whole.batches[-1] if i % 4])
     within = dataclasses.replace(MEAN, label="linear model: mean")
-    found = Mechanism((within,), streams[0], is_null).within("linear model", streams[0])
+    found = Mechanism((within,), streams[0], is_null).within("linear model")
     found.release("mean", query)
     np.testing.assert_array_equal(query.batches[1], np.flatnonzero(~is_null))
     with pytest.raises(ValueError, match="a query over the records of the"):
@@ -233,11 +233,11 @@ def test_a_release_that_fails_stays_counted(monkeypatch):
 def test_a_mechanism_within_knows_bare_labels_and_shares_the_count():
     inner = dataclasses.replace(MEAN, label="linear model: mean")
     mechanism = make_mechanism(MEAN, inner)
-    within = mechanism.within("linear model", Streams(1, "test"))
+    within = mechanism.within("linear model")
     assert within.event("mean") is inner
     refused(within, "linear model: mean", Query(), "was not charged, only 'mean'")
     within.release("mean", Query())
-    mechanism.within("linear model", Streams(1, "test")).release("mean", Query())
+    mechanism.within("linear model").release("mean", Query())
     refused(within, "mean", Query(), "charged for 2 release")
     refused(mechanism, "linear model: mean", Query(), "charged for 2 release")
     mechanism.release("mean", Query())  # the outer one was not touched
@@ -245,9 +245,7 @@ def test_a_mechanism_within_knows_bare_labels_and_shares_the_count():
 
 def test_two_mechanisms_within_do_not_repeat_noise():
     mechanism = make_mechanism(dataclasses.replace(MEAN, label="a: mean"))
-    found = [
-        mechanism.within("a", Streams(1, "t")).release("mean", Query()) for _ in "ab"
-    ]
+    found = [mechanism.within("a").release("mean", Query()) for _ in "ab"]
     assert (found[0] != found[1]).mean() > 0.99
 
 

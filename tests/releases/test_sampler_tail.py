@@ -285,16 +285,6 @@ def test_seeded_streams_are_keyed_by_seed_class_label_and_shape():
     assert len(set(draws)) == len(draws)
 
 
-def test_parts_of_a_fit_share_no_noise():
-    streams = Streams(0, "A")
-    parts = [streams, streams.under("a"), streams.under("b"), streams.under("a")]
-    drawn = [first(part.private("noise")) for part in parts]
-    assert drawn[1] == drawn[3]
-    assert len(set(drawn)) == 3
-    nested = first(streams.under("a").under("b").private("noise"))
-    assert nested not in drawn
-
-
 @pytest.mark.parametrize("seed", [np.random.RandomState(0), "0", 1.5, True])
 def test_other_random_states_are_refused(seed):
     with pytest.raises(ValueError, match="random_state=.*must be None"):

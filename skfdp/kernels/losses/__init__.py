@@ -88,11 +88,11 @@ class Loss:
 
 def loss_named(name: str, parameter: float | None = None) -> Loss:
     """Return the loss with this name and this parameter; None: the usual one."""
-    from skfdp.kernels.losses import usual  # numba loads with the first fit
-
-    loss = getattr(usual, name.upper(), None)
-    if loss is None:
-        loss = getattr(importlib.import_module(f"{__name__}.{name}"), name.upper())
+    # By name, because a file of losses imports this one, and numba.
+    file = importlib.import_module(f"{__name__}.usual")
+    if not hasattr(file, name.upper()):
+        file = importlib.import_module(f"{__name__}.{name}")
+    loss = getattr(file, name.upper())
     if parameter is None or parameter == loss.parameter:
         return loss
     if parameter == loss.averaged:
