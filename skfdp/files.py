@@ -359,7 +359,9 @@ _NO_CSV = {
     b"ARROW1\0": "an Arrow file: give its name the ending .arrow",
     b"PK\3\4": "an Excel or ZIP file: save the sheet as 'CSV UTF-8', or unpack it",
     b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as 'CSV UTF-8'",
-    b"\x1f\x8b": "compressed: unpack it",
+    **dict.fromkeys(
+        (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd"), "compressed: unpack it"
+    ),
     b"SQLite format 3": "a database: export the table as CSV",
     b"\x93NUMPY": "a NumPy file: write it as CSV with a line of names",
     b"%PDF-": "a PDF file: write the table as CSV",
@@ -391,6 +393,10 @@ def opened_file(path: str | os.PathLike, schema: TableSchema) -> OpenTable:
     found = [*map(str, rows.columns)]
     if any(_REPLACED in name or "\0" in name for name in found):
         raise _not_decoded(schema, path, "its first line")
+    first = [*_raw_csv(schema, path, nrows=1, header=None).iloc[0]]
+    for name in schema._named:
+        if first.count(name) > 1 and f"{name}.1" not in schema.columns:
+            raise SchemaError(f"{str(path)!r} has two columns {name!r}: rename one.")
 
     @functools.cache
     def cells() -> Any:

@@ -46,11 +46,13 @@ from skfdp.base import (
     r_squared,
     with_callbacks,
 )
-from skfdp.data.arrays import column_names, is_dask, is_frame, raw_column
+from skfdp.data.arrays import FEW_ROWS, column_names, is_dask, is_frame, raw_column
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import encode_any
+from skfdp.data.units import checked_weights
 from skfdp.data.validation import guarded_fit, users_state
+from skfdp.kernels.losses import OF_RATES
 from skfdp.mechanisms.noise import KEEPER, check_random_state, random_words
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import checks
@@ -212,6 +214,13 @@ def _columns_of(y: Any) -> list:
     return [raw_column(y, j) if is_frame(y) else y[:, j] for j in range(shape[1])]
 
 
+def _needs_positive(given: Any) -> bool:
+    """Whether an estimator, or the value of a parameter, has a loss of rates."""
+    if hasattr(given, "fit") and not isinstance(given, type):
+        return get_tags(given).target_tags.positive_only
+    return isinstance(given, str) and given in OF_RATES
+
+
 class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
     """What the two meta-estimators share.
 
@@ -325,6 +334,13 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
                 f"{'classifier' if labels else 'regressor'} of scikit-learn: pass an "
                 "object."
             )
+        known = self.estimator, *self.estimator.get_params().values()
+        if not labels and self.epsilon != math.inf and any(map(_needs_positive, known)):
+            raise ValueError(
+                f"estimator={checks.shown(self.estimator)} takes no negative target, "
+                "but random numbers may be negative: use FeatureDPRegressor("
+                "loss='poisson', public_features='all', ...)."
+            )
         if KEEPER.get() is not None:
             raise ValueError(
                 f"{type(self).__name__} cannot start again: fit outside of checkpoint."
@@ -339,6 +355,8 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         if is_dask(X) or is_dask(y):
             raise ValueError("X and y must be in memory: pass X.compute().")
         n_rows, n_outputs, read = _num_samples(X), len(columns), []
+        if n_rows < 2:
+            raise ValueError(FEW_ROWS.format(n_rows, "a fit needs at least 2 records"))
         given = getattr(declared, self._declares)
         nested = isinstance(given, list | tuple | np.ndarray) and any(
             map(np.ndim, given)
@@ -356,6 +374,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             read.append(reader.target(self, column, n_rows))
         targets, _, facts = zip(*read, strict=True)
         own = {name: value for name, value in how.items() if value is not None}
+        checked_weights(own.get("sample_weight"), n_rows)
         routes = own and get_config()["enable_metadata_routing"]
         routed = process_routing(self, "fit", **own).estimator.fit if routes else own
         # Unknown arguments and bad parameters are refused here, before the charge.

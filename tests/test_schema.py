@@ -551,6 +551,8 @@ def test_the_first_lines_of_a_file(tmp_path):
     draft, words = told(path, "all", header=True)
     assert list(draft.columns) == ["age", "age.1", "ill"]
     assert "columns without a name are left out: number 1, 5." in words
+    with pytest.raises(SchemaError, match="has two columns 'age': rename one"):
+        TableSchema({"age": Number(0, 9)}).read(path)
     for encoding in ("utf-8-sig", "utf-16"):
         path = written(tmp_path, "größe;x\n1,5;2\n", encoding=encoding)
         assert list(quietly(path, "größe").columns) == ["größe", "x"]
@@ -590,11 +592,7 @@ def test_a_first_line_with_a_value_is_refused_and_not_quoted(tmp_path):
 FILES = {
     "empty": ("t.csv", b"", "is empty"),
     "latin1": ("t.csv", "a,y\nMünchen,1\n".encode("latin1"), "as its column 'a' shows"),
-    "latin1 header": (
-        "t.csv",
-        "ä,y\n2,1\n".encode("latin1"),
-        "as its first line shows",
-    ),
+    "latin1 header": ("t.csv", "ä,y\n2,1\n".encode("latin1"), "as its first line"),
     "ragged": ("t.csv", b"a,y\n1,2\n1,canary,3\n", "more fields than its first line"),
     "surplus": ("t.csv", b"a,y\n1,2,canary\n", "more fields than its first line"),
     "no parquet": ("t.parquet", b"a,y\n1,2\n", "it is damaged, or not a Parquet file"),
@@ -605,6 +603,7 @@ FILES = {
     "parquet": ("t.csv", b"PAR1\x15\x04\x15\x00\xff", "a Parquet file: give its name"),
     "arrow": ("t.csv", b"ARROW1\x00\x00\xff", "an Arrow file: give its name the end"),
     "gzip": ("t.csv.gz", gzip.compress(b"a,y\n1,canary\n"), "compressed: unpack it"),
+    "zstandard": ("t.csv.zst", b"\x28\xb5\x2f\xfd\x04canary", "compressed: unpack it"),
     "sqlite": ("t.db", b"SQLite format 3\x00canary", "a database: export the table"),
     "numpy": ("t.npy", b"\x93NUMPY\x01\x00canary", "a NumPy file: write it as CSV"),
     "pdf": ("t.pdf", b"%PDF-1.7\ncanary", "a PDF file: write the table as CSV"),

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from skfdp.cli import output
-from skfdp.cli.arguments import BUNDLED, check_fit, parse
+from skfdp.cli.arguments import BUNDLED, check_files, check_fit, parse
 from skfdp.cli.output import CommandError, OutputError, complain
 
 
@@ -30,9 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Column names may contain characters that the terminal cannot show.
         with contextlib.suppress(AttributeError, ValueError):  # of another type; closed
             stream.reconfigure(errors="replace")
+            if not stream.isatty():  # a draft or predictions, which are read as UTF-8
+                stream.reconfigure(encoding="utf-8")
     try:
         if importlib.util.find_spec("pandas") is None:
             raise CommandError("skfdp needs pandas: pip install 'skfdp[cli]'.")
+        check_files(arguments)
         if arguments.command in (BUNDLED, "fit"):
             check_fit(arguments)
         # A command imports its modules when it runs, so that --help is fast.

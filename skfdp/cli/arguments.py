@@ -38,7 +38,12 @@ Options = dict[str, dict[str, Any]]
 
 
 def _of(text: str, **more: Any) -> dict[str, Any]:
-    return {"help": text, **more}
+    usual = " (default: %(default)s)" if more.get("default") else ""
+    return {"help": text + usual, **more}
+
+
+def _file(text: str) -> dict[str, Any]:
+    return _of(text, metavar="FILE", type=Path)
 
 
 def _flag(text: str) -> dict[str, Any]:
@@ -56,118 +61,88 @@ _DECLARED: Options = {
     "--schema": _of("as 'skfdp schema' drafts it", metavar="FILE", required=True),
 }
 _FIT: Options = {
-    "--epsilon": _of("budget (default: 1)", type=float, default=1.0),
-    "--delta": _of("default: 1e-5", type=float, default=1e-5),
-    "--relation": _of(
-        "neighbouring relation (default: replace_one)",
-        choices=RELATIONS,
-        default="replace_one",
-    ),
+    "--epsilon": _of("budget", type=float, default=1.0),
+    "--delta": _of("chance beyond epsilon", type=float, default=1e-5),
+    "--relation": _of("neighbouring relation", choices=RELATIONS, default=RELATIONS[0]),
     "--seed": _of("reproducible noise, without privacy guarantee", type=int),
-    "--repeats": _of(
-        "number of fits for each line of the comparison (default: 3)",
-        type=int,
-        default=3,
-    ),
+    "--repeats": _of("fits for each line of the comparison", type=int, default=3),
     "--report": _of("write the privacy report", metavar="FILE.json", type=Path),
 }
+_DRAFT: Options = {
+    "file": _TABLE,
+    "--check": _of("check the table against this schema instead", metavar="FILE"),
+    "--public": _of_columns(
+        "columns that may be disclosed: names, patterns such as 'mean *', or 'all' for "
+        "every column except the outcomes and the group"
+    ),
+    "--outcomes": _of_columns("columns to predict"),
+    "--group": _of(
+        "column with the person's id: all rows of one person are protected together. "
+        "Not a feature. Which rows belong together stays visible",
+        metavar="COLUMN",
+    ),
+    "--delimiter": _of("separator of fields in a CSV file", metavar="TEXT"),
+    "--decimal": _of("decimal sign: a point or a comma", metavar="TEXT"),
+    "--thousands": _of("separator of thousands", metavar="TEXT"),
+    "--encoding": _of("encoding of the file, such as latin1", metavar="TEXT"),
+    "--skip-lines": _of("lines above the line of names", type=int, metavar="N"),
+    "--header": _flag(
+        "the first line holds names, also if they look like a record (a word that "
+        "begins with a digit, a repeated name; otherwise refused)"
+    ),
+    "-o --output": _of("a new file", metavar="FILE.toml", type=Path),
+}
+_TRAIN: Options = {
+    **_DECLARED,
+    "--target": _of("the outcome, if the schema has several", metavar="COLUMN"),
+    **_FIT,
+    "--n-records": _of("public size, for add_or_remove_one", type=int),
+    "--ledger": _of("SQLite file that the fit is charged to", metavar="FILE"),
+    "--limit": _of(
+        "total epsilon, at --delta, of all fits charged to a new ledger; the file "
+        "stores the limit, and a fit that would exceed it is refused",
+        metavar="EPSILON",
+        type=float,
+    ),
+    "--evaluate": _of(
+        "compare on held-out rows; the scores are NOT protected (default, except with "
+        "--ledger or add_or_remove_one); --no-evaluate trains on all rows and prints "
+        "only the statement",
+        action=argparse.BooleanOptionalAction,
+    ),
+    "--test-size": _of("held-out share", type=float, default=0.25),
+    "--model": _file("save the model: .skops or .joblib"),
+    "--overwrite": _flag("replace an existing file of --model"),
+    "--context": _of(
+        "data, date, by and purpose: facts for the report, which are not checked",
+        nargs="+",
+        default=[],
+        metavar="KEY=TEXT",
+    ),
+}
+_PREDICT: Options = {
+    "saved": _of(".skops, or .joblib, which can run any code", metavar="MODEL"),
+    **_DECLARED,
+    "-o --output": _file("CSV, .parquet or .arrow"),
+    "--keep": _of_columns("columns to write next to the predictions"),
+}
+_REPORT: Options = {
+    "file": _of("a report (.json), model (.skops, .joblib) or ledger", metavar="FILE"),
+    **_FULL,
+    "--json": _flag("print the report as JSON"),
+    "--html": _file("also write a web page"),
+    "--registry": _file("also write an entry of OpenDP's registry"),
+}
+_SHOWN: Options = {
+    "file": _of("the SQLite file of 'skfdp fit --ledger'", metavar="FILE"),
+    "--report": _of("also find its charges in the ledger", metavar="FILE.json"),
+}
 _COMMANDS: dict[str, tuple[str, Options]] = {
-    "schema": (
-        "draft a schema of a table, or check a table against it",
-        {
-            "file": _TABLE,
-            "--check": _of(
-                "check the table against this schema instead", metavar="FILE"
-            ),
-            "--public": _of_columns(
-                "columns that may be disclosed: names, patterns such as 'mean *', or "
-                "'all' for every column except the outcomes and the group"
-            ),
-            "--outcomes": _of_columns("columns to predict"),
-            "--group": _of(
-                "column with the person's id: all rows of one person are protected "
-                "together. Not a feature. Which rows belong together stays visible",
-                metavar="COLUMN",
-            ),
-            "--delimiter": _of("separator of fields in a CSV file", metavar="TEXT"),
-            "--decimal": _of("decimal sign: a point or a comma", metavar="TEXT"),
-            "--thousands": _of("separator of thousands", metavar="TEXT"),
-            "--encoding": _of("encoding of the file, such as latin1", metavar="TEXT"),
-            "--skip-lines": _of("lines above the line of names", type=int, metavar="N"),
-            "--header": _flag(
-                "the first line holds names, also if they look like a record (a word "
-                "that begins with a digit, a repeated name; otherwise refused)"
-            ),
-            "-o --output": _of("a new file", metavar="FILE.toml", type=Path),
-        },
-    ),
-    "fit": (
-        "train a private model, and write it with its privacy report",
-        {
-            **_DECLARED,
-            "--target": _of("the outcome, if the schema has several", metavar="COLUMN"),
-            **_FIT,
-            "--n-records": _of("public size, for add_or_remove_one", type=int),
-            "--ledger": _of("SQLite file that the fit is charged to", metavar="FILE"),
-            "--limit": _of(
-                "total epsilon, at --delta, of all fits charged to a new ledger; the "
-                "file stores the limit, and a fit that would exceed it is refused",
-                metavar="EPSILON",
-                type=float,
-            ),
-            "--evaluate": _of(
-                "compare on held-out rows; the scores are NOT protected (default, "
-                "except with --ledger or add_or_remove_one); --no-evaluate trains on "
-                "all rows and prints only the statement",
-                action=argparse.BooleanOptionalAction,
-            ),
-            "--test-size": _of(
-                "held-out share (default: 0.25)", type=float, default=0.25
-            ),
-            "--model": _of(
-                "save the model: .skops or .joblib", metavar="FILE", type=Path
-            ),
-            "--overwrite": _flag("replace an existing file of --model"),
-            "--context": _of(
-                "data, date, by and purpose: facts for the report, which are not "
-                "checked",
-                nargs="+",
-                default=[],
-                metavar="KEY=TEXT",
-            ),
-        },
-    ),
-    "predict": (
-        "predict rows with a saved model",
-        {
-            "saved": _of(".skops, or .joblib, which can run any code", metavar="MODEL"),
-            **_DECLARED,
-            "-o --output": _of("CSV or .parquet", metavar="FILE", type=Path),
-            "--keep": _of_columns("columns to write next to the predictions"),
-        },
-    ),
-    "report": (
-        "print the statement of a report, a saved model or a ledger",
-        {
-            "file": _of(
-                "a report (.json), a model (.skops, .joblib) or a ledger",
-                metavar="FILE",
-            ),
-            **_FULL,
-            "--json": _flag("print the report as JSON"),
-            "--html": _of("also write a web page", metavar="FILE", type=Path),
-            "--registry": _of(
-                "also write an entry of OpenDP's registry", metavar="FILE", type=Path
-            ),
-        },
-    ),
-    "ledger": (
-        "show the budget of a ledger, and check its hash chain",
-        {
-            "file": _of("the SQLite file of 'skfdp fit --ledger'", metavar="FILE"),
-            "--report": _of("also find its charges in the ledger", metavar="FILE.json"),
-        },
-    ),
+    "schema": ("draft a schema of a table, or check a table against it", _DRAFT),
+    "fit": ("train a private model, and write it with its privacy report", _TRAIN),
+    "predict": ("predict rows with a saved model", _PREDICT),
+    "report": ("print the statement of a report, a saved model or a ledger", _REPORT),
+    "ledger": ("show the budget of a ledger, and check its hash chain", _SHOWN),
     "compile": ("compile all loops now, so that no fit of a large table does", {}),
 }
 
@@ -205,6 +180,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
+def check_files(arguments: argparse.Namespace) -> None:
+    """Refuse a file that would be written over another one of the command."""
+    names = "file saved schema check ledger report model output html registry"
+    given = [getattr(arguments, name, None) for name in names.split()]
+    places = [Path(one).resolve() for one in given if one]
+    for place in places:
+        if places.count(place) > 1:
+            raise CommandError(f"{str(place)!r} is given twice: name another file.")
+
+
 def check_fit(arguments: argparse.Namespace) -> None:
     """Check the options of a fit, without reading the table."""
     is_fit = arguments.command == "fit"
@@ -220,10 +205,15 @@ def check_fit(arguments: argparse.Namespace) -> None:
             return
         share = "strictly between 0 and 1"
         number("test_size", arguments.test_size, share, 0, 1, closed="neither")
+        for pair in arguments.context:
+            if "=" not in pair:
+                raise CommandError(f"--context {pair!r} must have the form KEY=TEXT.")
         pairs = [pair.partition("=") for pair in arguments.context]
         arguments.context = check_context({key: text for key, _, text in pairs})
     if arguments.limit is not None and arguments.ledger is None:
         raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
+    if arguments.n_records is not None and arguments.relation != "add_or_remove_one":
+        raise CommandError("--n-records needs --relation add_or_remove_one, too.")
     # With a ledger every use of the data must be charged, but the exact scores of a
     # comparison have no finite epsilon. Under add_or_remove_one the number of rows is
     # private, and the choice of held-out rows depends on this number.

@@ -29,9 +29,10 @@ from skfdp.cli.output import (
     writing,
 )
 from skfdp.data.validation import UtilityWarning
+from skfdp.files import FORMATS
 from skfdp.privacy import PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
-from skfdp.schema import OpenTable, SchemaError, TableSchema
+from skfdp.schema import OpenTable, SchemaError, TableSchema, suffix_of
 
 
 @contextlib.contextmanager
@@ -107,19 +108,14 @@ def write(arguments: argparse.Namespace, model) -> None:
     reader = "skops.io" if Path(arguments.model or "").suffix == ".skops" else "joblib"
     of_model = f"Model written to {{}}; 'skfdp predict' and {reader}.load read it."
     text = model.privacy_.to_json() + "\n"
-    failed = []
-    for path, task, sentence in (
-        (
-            arguments.report,
-            lambda path: path.write_text(text, encoding="utf-8"),
-            "Privacy report written to {}.",
-        ),
-        (arguments.model, lambda path: save(model, path), of_model),
-    ):
+    failed, of_report = [], "Privacy report written to {}."
+    for path, sentence in ((arguments.report, of_report), (arguments.model, of_model)):
         try:
-            if path is not None:
-                task(path)
-                arguments.done.append(sentence.format(path))
+            if path is not None and sentence is of_report:
+                path.write_text(text, encoding="utf-8")
+            elif path is not None:
+                save(model, path)
+            arguments.done += [sentence.format(path)] * (path is not None)
         except OSError as error:
             failed.append(f"{path} could not be written: {error.strerror}.")
     if failed:
@@ -290,17 +286,14 @@ def check(arguments: argparse.Namespace) -> None:
         found = declared.check(arguments.file)
         if found:
             raise CommandError(" ".join(found))
-        private = [
-            name
-            for name, column in declared.columns.items()
-            if column.read_as and not column.public
-        ]
+        known = declared.columns.values()
+        n_private = sum(bool(one.read_as and not one.public) for one in known)
         say(
             f"{arguments.file} agrees with {arguments.check} in names, stored types "
             "and the values of public columns."
         )
-        if private:
-            say(f"The values of {len(private)} private column(s) were NOT compared.")
+        if n_private:
+            say(f"The values of {n_private} private column(s) were NOT compared.")
 
 
 def predict(arguments: argparse.Namespace) -> None:
@@ -324,25 +317,24 @@ def predict(arguments: argparse.Namespace) -> None:
     if not len(rows):
         raise CommandError(f"{arguments.file!r} holds no rows.")
     stage("predicting")
-    found = pd.DataFrame({**kept, "prediction": model.predict(rows)})
+    found = {"prediction": model.predict(rows)}
     if not is_regressor(model):
-        chances = model.predict_proba(rows)
-        for label, chance in zip(model.classes_, chances.T, strict=True):
-            found[f"p({label})"] = chance
+        chances = model.predict_proba(rows).T
+        names = [f"p({label})" for label in model.classes_]
+        found |= dict(zip(names, chances, strict=True))
+    if twice := sorted({*kept} & {*found}):
+        raise CommandError(f"--keep {twice[0]!r} has the name of a prediction.")
+    found = pd.DataFrame(kept | found)
     if path is None:
         say(found.to_csv(index=False).rstrip("\n"))
         return
+    kind = FORMATS.get(suffix_of(path))
     with writing(path):
-        if path.suffix == ".parquet":
-            found.to_parquet(path, index=False)
+        if kind is not None:
+            found.to_parquet(path) if kind == "parquet" else found.to_feather(path)
         else:
-            found.to_csv(
-                path,
-                index=False,
-                sep=declared.delimiter,
-                decimal=declared.decimal,
-                encoding=declared.encoding,
-            )
+            form = {"sep": declared.delimiter, "decimal": declared.decimal}
+            found.to_csv(path, index=False, encoding=declared.encoding, **form)
     say(f"{len(found)} predictions written to {path}.")
 
 

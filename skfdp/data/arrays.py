@@ -129,16 +129,12 @@ def raw_column(X: Any, place: int) -> Any:
 
 
 # Dtypes of X that are kept. A float64 copy of X would double the memory of a fit.
-_DTYPES = [
-    np.float64,
-    np.float32,
-    *(np.int8, np.int16, np.int32, np.int64),
-    *(np.uint8, np.uint16, np.uint32),
-]
+_DTYPES = [np.dtype(kind).type for kind in "f8 f4 i1 i2 i4 i8 u1 u2 u4".split()]
 _NOT_NUMERIC = (
     "X holds values that are not numbers (each argument must be a string or a number "
     "that float() accepts): declare columns of text and dates in a TableSchema."
 )
+FEW_ROWS = "X holds {} sample(s), and {}: check how the rows were selected."
 _MISSING_LABELS = (
     "y contains NaN, None or another missing value: give missing targets a separate "
     "value, or select the records by public facts alone; dropping records because y is "
@@ -162,6 +158,7 @@ _INSTEAD = {
         "X has column names of several types, and only strings are understood as "
         "names: rename them, X.columns = X.columns.astype(str)."
     ),
+    "at least one array or dtype": "X has no columns: check how they were selected.",
     "Complex data not supported": "Complex data not supported: pass real numbers.",
     "Expected 2D array": (
         "Expected 2D array as X. Reshape your data to (n_samples, n_features)."
@@ -226,9 +223,7 @@ def check_arrays(
     hidden = reset and relation and not Relation.of(relation).counts_are_public
     if enough and not hidden and n_rows < (2 if reset else 1):
         verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
-        raise ValueError(
-            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
-        )
+        raise ValueError(FEW_ROWS.format(n_rows, verb))
     return X
 
 

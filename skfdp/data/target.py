@@ -170,6 +170,9 @@ class Spelling:
         if kind == "boolean":
             fits = self.place(False) >= 0 or self.place(True) >= 0
             return None if fits else "no declared value is a boolean"
+        if kind in ("date", "period", "duration"):
+            fits = any(isinstance(level, str) for level in self.levels)
+            return None if fits else f"no declared value is the text of a {kind}"
         if kind not in ("integer", "number", "complex"):
             return None
         known = set(self._numbers.values())
@@ -696,7 +699,7 @@ def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
     """
     declared = declared_labels(classes)
     spelling = _spelling(declared)
-    kinds = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}
+    kinds = {"i": "integer", "u": "integer", "f": "number", "b": "boolean", "M": "date"}
     why = spelling.misfit(kinds.get(y.dtype.kind, ""))
     if why is not None:
         holds = {"integer": "whole numbers"}.get(kinds[y.dtype.kind])

@@ -302,11 +302,11 @@ def _taken(
             f"{name} needs a public number of rows, which neighboring_relation="
             f"{relation.name!r} makes private: use 'replace_one' or 'replace_special'."
         )
-    weights = _weights(sample_weight, n_rows)
+    weights = checked_weights(sample_weight, n_rows)
     return weights, None if groups is None else _persons(groups, n_rows)
 
 
-def _weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
     """Return public weights as float64; errors quote none of them."""
     if sample_weight is None:
         return np.ones(n_rows)

@@ -101,6 +101,9 @@ def test_predictions_are_those_of_the_model(run, tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_csv(io.StringIO(out)), found.drop(columns=["person", "pay"])
     )
+    for name, read in (("out.pq", pd.read_parquet), ("out.ARROW", pd.read_feather)):
+        assert run(*argv, "-o", tmp_path / name)[0] == 0
+        assert list(read(tmp_path / name)) == ["prediction", "p(high)", "p(low)"]
     out = run("predict", "pay.skops", "new.csv", *BY)[1]
     model, found = saving.load("pay.skops"), pd.read_csv(io.StringIO(out))
     assert list(found) == ["prediction"]
@@ -127,11 +130,14 @@ def test_new_rows_may_hold_anything(run, tmp_path):
 
 def test_refused_predictions(refused, tmp_path):
     less, bad = tmp_path / "less.csv", tmp_path / "bad.joblib"
+    people().assign(prediction=1).to_csv(twice := tmp_path / "again.csv", index=False)
     people().drop(columns=["age", "town"]).to_csv(less, index=False)
     bad.write_bytes(b"nothing")
     for model, table, more, said in (
         ("income.skops", less, [], "lacks the columns age, town: check"),
         ("income.skops", "new.csv", ["--keep", "name"], "lacks the column name: check"),
+        ("income.skops", "new.csv", ["-o", "new.csv"], "new.csv' is given twice"),
+        ("income.skops", twice, ["--keep", "prediction"], "has the name of a predict"),
         ("m.pkl", "new.csv", [], "must end in .skops or .joblib"),
         ("absent.skops", "new.csv", [], "cannot read 'absent.skops': No such file"),
         ("income.skops", "new.csv", ["-o", "none/o"], "there is no folder 'none'"),
@@ -327,6 +333,10 @@ def test_drafts_and_checks(run, refused, tmp_path):
     assert TableSchema.load(path) == expected
     assert run(*draft[:-2])[1] == path.read_text(encoding="utf-8")
     assert f"-o {path} exists: name a new file" in refused(*draft)
+    with open(tmp_path / "out.toml", "w", encoding="cp1252") as out:
+        with contextlib.redirect_stdout(out):
+            assert main([*map(str, draft[:-2])]) == 0
+    assert TableSchema.load(tmp_path / "out.toml") == expected
     argv = ["fit", "people.csv", "--schema", path]
     for use in (argv, ["schema", "people.csv", "--check", path]):
         sentence = refused(*use)

@@ -160,6 +160,8 @@ def test_newcomer_1_labels_are_refused_alike(labels):
     y, X = np.arange(N) % 2 + 7, np.linspace(0, 1, N)[:, None]
     with pytest.raises(ValueError, match="`classes` differ in type"):
         DPSGDFClassifier(bounds=(0, 1), classes=labels).fit(X, y)
+    with pytest.raises(ValueError, match="y holds dates, and `classes`"):
+        DPSGDFClassifier(bounds=(0, 1), classes=[7, 8]).fit(X, y.astype("M8[s]"))
     schema = TableSchema({"c": Number(0, 1), "y": Label(labels)}, outcomes=["y"])
     table = pd.DataFrame({"c": X[:, 0]})
     with pytest.raises(SchemaError, match="y, the column 'y' .* holds integers"):

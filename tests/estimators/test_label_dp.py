@@ -19,7 +19,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -356,6 +356,7 @@ REFUSED = [
     ({"random_state": "x"}, {}, "random_state"),
     *(({}, one, [*one][0]) for one in ({"groups": np.arange(900)}, {"nobody": 1})),
     ({}, {"y": Y[1:]}, "inconsistent"),
+    ({}, {"sample_weight": [np.nan] * 900}, "sample_weight must be one finite"),
 ]
 
 
@@ -367,6 +368,13 @@ def test_refusals_come_before_the_charge():
             model.set_params(**change).fit(TABLE, **{"y": Y} | more)
     with pytest.raises(ValueError, match="needs declared public bounds"):
         LabelDPRegressor(LinearRegression(), ledger=ledger).fit(TABLE, X[:, 0])
+    counts = make_pipeline(PoissonRegressor())
+    with pytest.raises(ValueError, match="takes no negative target, but random num"):
+        LabelDPRegressor(counts, target_bounds=(0, 1), ledger=ledger).fit(
+            TABLE, X[:, 0]
+        )
+    with pytest.raises(ValueError, match="a fit needs at least 2 records"):
+        model.fit(TABLE[:1], Y[:1])
     with pytest.raises(ValueError, match="outside of checkpoint"):
         with skfdp.checkpoint("nowhere"):
             model.fit(TABLE, Y)

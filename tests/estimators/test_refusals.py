@@ -229,6 +229,7 @@ CLASSIFIED = [
     ({}, np.full((10, 2, 1), SECRET), Y, "Found array with dim 3"),
     ({}, np.ones((1, 2)), Y[:1], "1 sample"),
     ({}, np.ones((10, 0)), Y, r"0 feature\(s\)"),
+    ({}, pd.DataFrame(index=range(10)), Y, "X has no columns: check how they were"),
     ({}, ONES, Y[:9], "inconsistent numbers of samples"),
     ({}, ONES, np.zeros(10), "one class only"),
     ({}, ONES, np.r_[np.nan, Y[1:]], "NaN"),
