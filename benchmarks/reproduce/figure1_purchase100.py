@@ -1,7 +1,7 @@
 """Figure 1 of paper 1: accuracy against epsilon on Purchase100, 100 columns public.
 
-Purchase100 may not be redistributed: ``--data`` names your copy. Without it the
-generator of the same shape stands in.
+Purchase100 may not be redistributed: ``--data`` names your copy, an .npz file with the
+arrays `features` and `labels`. Without it the generator of the same shape stands in.
 
 Methods, all under replace_one (`--relation replace_special` for the relation in which
 the paper's own numbers are smaller):
@@ -27,7 +27,7 @@ import numpy as np
 from _common import RESULTS, Store
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPMLPClassifier
-from skfdp.datasets import load_purchase100, make_purchase100
+from skfdp.datasets import make_purchase100
 from skfdp.solvers import FeatureDPSGD, NoisySGD
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -46,7 +46,9 @@ def data(n_rows: int, path: Path | None, seed: int):
     if path is None:
         X, y = make_purchase100(n_rows + TEST, random_state=0)
     else:
-        X, y = load_purchase100(path, return_X_y=True)
+        with np.load(path) as arrays:
+            X, y = arrays["features"].astype(np.uint8), arrays["labels"]
+        y = y.argmax(axis=1) if y.ndim == 2 else y
     rng = np.random.default_rng(seed)
     rows, public = rng.permutation(len(X)), rng.permutation(X.shape[1])[:100]
     train, test = rows[: len(X) - TEST][:n_rows], rows[-TEST:]

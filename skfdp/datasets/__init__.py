@@ -1,92 +1,19 @@
-"""The data set of a paper: a loader for your copy of Purchase100, and a generator."""
+"""A generator of a data set like that of a paper."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from pathlib import Path
-from zipfile import BadZipFile
-
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import check_random_state
 
-from skfdp.data.validation import check_flag, check_number
-from skfdp.privacy.checks import shown
+from skfdp.data.validation import check_number
 
-__all__ = ["load_purchase100", "make_purchase100"]
+__all__ = ["make_purchase100"]
 
-PURCHASE_DESCR = """\
-Purchases of customers: 600 columns, each 1 if the customer bought the product. The
-target is the cluster of the customer, one of 100.
-
-Reference: R. Shokri, M. Stronati, C. Song, V. Shmatikov, "Membership inference attacks
-against machine learning models", 2017, who derived the data from Kaggle's Acquire
-Valued Shoppers data.
-"""
 _BLOCK = 4096
 # Number of rows from which cluster centres are computed. Each row is in the cluster of
 # the nearest centre.
 _CLUSTERED = 10_000
-
-
-def load_purchase100(
-    path: str | os.PathLike[str], *, return_X_y: bool = False
-) -> Bunch | tuple[np.ndarray, np.ndarray]:
-    """Load your copy of Purchase100.
-
-    Parameters
-    ----------
-    path : str or path-like
-        An ``.npz`` file with the arrays ``features`` and ``labels`` (one-hot, or
-        classes). To convert the published text file, whose first column holds the
-        labels, use ``numpy.savez``.
-    return_X_y : bool, default=False
-        If True, return ``(data, target)`` instead of a Bunch.
-
-    Returns
-    -------
-    dataset : :class:`~sklearn.utils.Bunch`
-        With the attributes `data` (uint8 of shape (n_samples, n_features)), `target`
-        (int64, classes counted from 0), `feature_names` and `DESCR`.
-
-    Raises
-    ------
-    ValueError
-        If the file has another format, or features other than 0 and 1.
-
-    Examples
-    --------
-    >>> from skfdp.datasets import load_purchase100
-    >>> X, y = load_purchase100("purchase100.npz", return_X_y=True)  # doctest: +SKIP
-    """
-    check_flag("return_X_y", return_X_y)
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path={shown(path)} must be the path of a file.")
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"path={str(path)!r} is not a file: give the path of your copy."
-        )
-    X = y = None
-    # Raise outside the handler, because the context of an error may quote the file.
-    with contextlib.suppress(
-        *(AttributeError, EOFError, KeyError, OSError, TypeError, ValueError),
-        BadZipFile,
-    ):
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            X, y = arrays["features"], arrays["labels"]
-    fits = X is not None and X.ndim == 2 and y.ndim in (1, 2) and 0 < len(X) == len(y)
-    binary = fits and np.isin(X[: _BLOCK * 4], (0, 1)).all()
-    if not binary or X.min() < 0 or X.max() > 1:
-        raise ValueError(
-            f"path={str(path)!r} is not a complete .npz file of Purchase100, with "
-            "2-dimensional 'features' of 0 and 1, and for each row an entry of "
-            "'labels', as a class or one-hot: give the path of your copy."
-        )
-    y = (y.argmax(axis=1) if y.ndim == 2 else y - y.min()).astype(np.int64)
-    X = X.astype(np.uint8)
-    return _returned(X, y, return_X_y)
 
 
 def make_purchase100(
@@ -94,14 +21,14 @@ def make_purchase100(
     n_features: int = 600,
     n_classes: int = 100,
     *,
-    return_X_y: bool = True,
     random_state: int | np.random.RandomState | None = None,
-) -> Bunch | tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Generate a synthetic data set like Purchase100.
 
-    Purchase100 may not be redistributed. These data replace it. Rows are sparse and
-    binary, and columns are correlated through latent tastes. Products are popular or
-    rare, and customers buy little or much. Labels are k-means clusters of the rows,
+    Purchase100 (Shokri et al. 2017, "Membership inference attacks against machine
+    learning models") may not be redistributed. These data replace it. Rows are sparse
+    and binary, and columns are correlated through latent tastes. Products are popular
+    or rare, and customers buy little or much. Labels are k-means clusters of the rows,
     with different sizes.
 
     Parameters
@@ -112,8 +39,6 @@ def make_purchase100(
         Number of products, at least 2.
     n_classes : int, default=100
         Number of clusters, at least 2 and at most `n_samples`.
-    return_X_y : bool, default=True
-        If False, return a Bunch instead of ``(X, y)``.
     random_state : int, RandomState instance or None, default=None
 
     Returns
@@ -121,9 +46,6 @@ def make_purchase100(
     X : uint8 ndarray of shape (n_samples, n_features)
     y : int64 ndarray of shape (n_samples,)
         Classes, in 0, ..., n_classes - 1.
-    dataset : :class:`~sklearn.utils.Bunch`
-        Returned if `return_X_y` is False, with the attributes `data`, `target`,
-        `feature_names` and `DESCR`.
 
     Notes
     -----
@@ -152,7 +74,6 @@ def make_purchase100(
     limits = {"include_low": True, "integral": True}
     for name, value in counts.items():
         check_number(name, value, low=2, **limits)
-    check_flag("return_X_y", return_X_y)
     if not isinstance(random_state, np.random.RandomState):
         check_number("random_state", random_state, high=2**32, also=(None,), **limits)
     rng = check_random_state(random_state)
@@ -182,17 +103,9 @@ def make_purchase100(
     model.fit(_unit(X[: max(_CLUSTERED, n_classes)]))
     starts = range(0, len(X), _BLOCK)
     found = [model.predict(_unit(X[start : start + _BLOCK])) for start in starts]
-    y = np.concatenate(found, dtype=np.int64)
-    return _returned(X, y, return_X_y)
+    return X, np.concatenate(found, dtype=np.int64)
 
 
 def _unit(X):
     rows = X.astype(np.float32)
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
-
-
-def _returned(X, y, return_X_y):
-    if return_X_y:
-        return X, y
-    names = [f"product{j}" for j in range(X.shape[1])]
-    return Bunch(data=X, target=y, feature_names=names, DESCR=PURCHASE_DESCR)
