@@ -17,7 +17,6 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
-    PrivacyBudgetError,
     PrivacyLedger,
     PrivateCenteringTransformer,
 )
@@ -353,17 +352,6 @@ def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, relea
     assert len(set(np.round(drawn, 6))) == len(drawn)
 
 
-def test_a_seed_reproduces_and_is_marked(small):
-    X, y = small
-    fits = [DPSGDFClassifier(bounds=(0, 1), random_state=3).fit(X, y) for _ in "ab"]
-    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
-    assert fits[0].privacy_.seeded
-    assert all(event.seeded for event in fits[0].privacy_.events)
-    unseeded = [DPSGDFClassifier(bounds=(0, 1)).fit(X, y) for _ in "ab"]
-    assert (unseeded[0].coef_ != unseeded[1].coef_).all()
-    assert not unseeded[0].privacy_.seeded
-
-
 # -- the ledger comes first ----------------------------------------------------------
 @both
 def test_the_charge_comes_before_the_first_release(make, named, releases, monkeypatch):
@@ -380,32 +368,6 @@ def test_the_charge_comes_before_the_first_release(make, named, releases, monkey
     assert counts == [0]
     assert ledger.events == model.privacy_.events
     assert ledger.spent(1e-5) <= 1.0
-
-
-@both
-def test_an_exhausted_budget_trains_nothing(make, named, releases):
-    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
-    model = make(epsilon=1.0, ledger=ledger)
-    with pytest.raises(PrivacyBudgetError, match="epsilon"):
-        model.fit(*named)
-    assert not releases
-    assert len(ledger) == 0
-    assert not model.__sklearn_is_fitted__()
-
-
-def test_a_failure_after_the_charge_keeps_the_charge(small, monkeypatch):
-    ledger = PrivacyLedger()
-    model = DPSGDFClassifier(bounds=(0, 1), ledger=ledger).fit(*small)
-    n_events = len(ledger)
-    assert n_events > 0
-    monkeypatch.setattr(
-        "skfdp.solvers.descent.descent", lambda *a, **k: 1 / 0, raising=True
-    )
-    with pytest.raises(ZeroDivisionError):
-        model.fit(*small)
-    assert not model.__sklearn_is_fitted__()
-    assert not hasattr(model, "coef_")
-    assert len(ledger) == 2 * n_events
 
 
 # -- sabotage ------------------------------------------------------------------------

@@ -473,12 +473,6 @@ class TestSabotage:
             assert result.lower_bound == math.inf
             assert "distance" in kinds
 
-    def test_a_learnt_scale_that_a_clip_hides_moves_the_others(self):
-        """Attributes of the step aside, all records move where one of them scales."""
-        model = make_pipeline(MinMaxScaler(), MODEL)
-        result = audit_replay(model, X, Y, n_neighbors=8)
-        assert "distance" in {one.kind for one in result.differences}
-
 
 def found(model, y=Y, **more):
     """Return the differences of a replay by kind."""

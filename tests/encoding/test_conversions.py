@@ -17,7 +17,6 @@ from skfdp import (
     PrivacyLedger,
     TableSchema,
     UtilityWarning,
-    open_table,
     private_bounds,
     private_score,
 )
@@ -195,42 +194,6 @@ def of_records(records):
 def integers(model, X, y=None):
     """Return the integers of the rows that a fit reads."""
     return model._on_records(of_records, X, y)
-
-
-def test_a3_a_gap_in_one_column_moves_no_stand_in_of_another():
-    a = np.float32([0.1, 0.6, np.nan, np.inf])
-    found = []
-    for b in ([1, 2, 0, 1], [None, 2, 0, 1], [1e300, 2, 0, 1], [True, False] * 2):
-        small = [] if None in b or 1e300 in b else [np.int16, bool][type(b[0]) is bool]
-        b = pd.Series(b, dtype=small or None)
-        model = DPSGDFClassifier(
-            bounds={"a": (0, 0.7), "b": (0, 2)}, classes=[0, 1], solver=STEPS
-        )
-        found.append(integers(model, pd.DataFrame({"a": a, "b": b}), [0, 1, 0, 1]))
-    for one in found:
-        np.testing.assert_array_equal(one[:, 0], found[0][:, 0])
-        assert one[2:, 0].tolist() == [8192, 8192]  # exactly 1/2
-
-
-@pytest.mark.parametrize("odd", [None, 2.5, "x", np.inf])
-def test_a3_a_month_of_a_folder_moves_no_other_month(tmp_path, odd):
-    def read(name, first):
-        path = tmp_path / name
-        path.mkdir()
-        for month in range(3):
-            visits = pd.Series([first if month == 1 else 1, 2, 0, 1])
-            visits = visits.astype("int16") if visits.dtype == int else visits
-            visits = visits.astype(str) if visits.dtype == object else visits
-            table = pd.DataFrame({"a": a, "visits": visits})
-            table.to_parquet(path / f"{month}.parquet", index=False)
-        return integers(model, open_table(path), np.arange(12) % 2)
-
-    bounds, a = {"a": (0, 0.7), "visits": (0, 2)}, np.float32([0.1, np.nan, 0.6, 0.3])
-    model = DPSGDFClassifier(bounds=bounds, classes=[0, 1], solver=STEPS)
-    usual, other = read("usual", 1), read("odd", odd)
-    others = np.arange(12) != 4
-    np.testing.assert_array_equal(usual[others], other[others])
-    assert (usual[1::4, 0] == 8192).all()
 
 
 def test_a3_private_bounds_count_infinity_in_every_type():

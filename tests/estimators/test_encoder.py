@@ -19,7 +19,7 @@ FEATURES = {
     "admitted": Date("2020-01-01", "2024-12-31"),
     "sex": Category(["f", "m"]),
 }
-ILL, COST, EVENTS = Label(["no", "yes"]), Number(0, 6), Number(0, 20)
+ILL, COST = Label(["no", "yes"]), Number(0, 6)
 #: What is public: "y" is the target.
 SPLITS = {
     "nothing": (),

@@ -1,10 +1,8 @@
 """Where a new user was misled: each test is named after the mishap."""
 
 import inspect
-import re
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,6 @@ from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model, w
 from skfdp.solvers import postprocessing as coefficient_noise
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)
 
 
@@ -252,15 +249,6 @@ def test_newcomer_a2_a_threshold_that_makes_an_absolute_loss_warns(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UtilityWarning)
         estimator(5.0, loss=Huber(threshold=2000), **given).fit(X, y)
-
-
-# -- A3: the extra of the documentation -----------------------------------------------
-@pytest.mark.skipif(not (ROOT / ".ci/run").is_file(), reason="no checkout")
-def test_newcomer_a3_the_documentation_is_built_from_its_extra_alone():
-    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    install = r'site/\$bin/python" -m pip install .*\$\{wheels\[0\]\}(.*)"'
-    assert re.findall(install, script) == ["[docs]"]
-    assert re.findall(r"(\S+) -m sphinx", script) == ['"$work/site/$bin/python"']
 
 
 # -- A7: one relation by default, epsilon first ---------------------------------------

@@ -54,7 +54,6 @@ ONE_SHOT = (partial(FEATURE[0], public_features="all", solver="one-shot"),)
 BALANCED = (partial(FEATURE[0], bounds=(0, 1), class_weight="balanced"),)
 CONDITIONAL = (partial(CENTRING[0], bounds=(0, 1), public_features=[1, 3]),)
 KNOWN = {"public_features": [0], "public_target": True}
-PUBLIC = KNOWN | {"public_features": [0, 1]}
 KNOWING = (partial(FEATURE[0], **KNOWN), partial(LAST[0], **KNOWN))
 UNTOLD = {"public_target": False}
 UNKNOWN = UNTOLD | {"target_bounds": (0, 9)}

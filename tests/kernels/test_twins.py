@@ -21,7 +21,6 @@ from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 from skfdp.queries.linear import LinearQuery
 
 N, D = 203, 21
-LARGEST = 2.0**64 - 1
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 SEEDS = st.integers(0, 2**32 - 1)
 

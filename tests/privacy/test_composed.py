@@ -9,7 +9,12 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+    VotingRegressor,
+)
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -467,14 +472,18 @@ class TestWrappers:
         assert found.private_features == ("bmi", "hba1c")
         assert followed(found)
 
-    def test_what_uses_more_is_refused(self, X):
+    def test_what_uses_more_is_refused(self, X, labels):
         named, same = logistic(target="dx"), "different targets of the same name"
+        two = labels.copy
         for model, y, why in (
             (OneVsOneClassifier(logistic(classes=None)), three, "enter which fit"),
             (ClassifierChain(logistic()), two_targets, "give them one ledger"),
             (TransformedTargetRegressor(regressor()), target, "may learn from the ta"),
             (MultiOutputClassifier(named), two_targets, same),
             (OneVsRestClassifier(named), two_targets, same),
+            (CalibratedClassifierCV(logistic(), cv=2), two, "its calibrator"),
+            (StackingClassifier([("a", logistic())], cv=2), two, "its final esti"),
+            (BaggingClassifier(logistic(), n_estimators=2), two, "repeats records"),
         ):
             with pytest.raises(ValueError, match=why):
                 report(model.fit(X, y()))

@@ -186,31 +186,11 @@ class TestNonprivateFits:
 
 
 class TestWhatComposes:
-    def test_mixed_relations_in_one_charge_are_refused(self, new_ledger):
-        ledger = new_ledger()
-        with pytest.raises(PrivacyBudgetError, match="cannot be composed"):
-            ledger.charge(
-                [full_batch(), full_batch(neighboring_relation="replace_special")]
-            )
-        assert len(ledger) == 0
-
     def test_the_relation_can_be_fixed(self, new_ledger):
         ledger = new_ledger(neighboring_relation="replace_special")
         with pytest.raises(PrivacyBudgetError, match="fit under 'replace_special'"):
             ledger.charge([full_batch()])
         assert ledger.neighboring_relation == "replace_special"
-
-    @pytest.mark.parametrize("order", [1, -1])
-    def test_nothing_public_composes_with_one_public_set(self, new_ledger, order):
-        ledger = new_ledger(epsilon=1.0, delta=DELTA, public=["age", "dx"])
-        weaker = full_batch(
-            0.1, public_features=("age",), public_target=True, target_name="dx"
-        )
-        for event in (full_batch(0.1), weaker)[::order]:
-            ledger.charge([event])
-        assert ledger.spent() == pytest.approx(epsilon_of(0.1 * math.sqrt(2)))
-        assert ledger.public == ("age", "dx")
-        assert ledger.events == (full_batch(0.1), weaker)[::order]
 
     @given(
         sets=st.lists(
@@ -682,16 +662,6 @@ class TestDeclaration:
 
 class TestFits:
     """The attack itself, with estimators: every one of them tells its names."""
-
-    def test_fits_with_different_public_targets(self, table):
-        ledger = PrivacyLedger(epsilon=2.0, delta=DELTA)
-        model = FeatureDPLogisticRegression(
-            epsilon=0.2, bounds=(0, 1), public_target=True, ledger=ledger
-        )
-        model.fit(table[["dx", "age"]], table["stay"])
-        with pytest.raises(PrivacyBudgetError, match="'dx'.*outside the public set"):
-            model.fit(table[["stay", "age"]], table["dx"])
-        assert len({entry.charge for entry in ledger.entries}) == 1
 
     def test_columns_known_by_position(self, small):
         X, y = small

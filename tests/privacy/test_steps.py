@@ -67,7 +67,6 @@ KNOTS = np.linspace(0, 1, 4)[:, None] * np.ones(3)
 GIVEN = {"categories": [[0, 1, 2]] * 3}
 IGNORE = {"handle_unknown": "ignore", "sparse_output": False}
 ENCODED = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
-CONTINUED = {"extrapolation": "constant"}
 CONSTANT = {"strategy": "constant", "fill_value": 0.0, "keep_empty_features": True}
 
 
