@@ -221,15 +221,6 @@ def test_a_copy_of_a_used_query_holds_no_address():
     np.testing.assert_array_equal(copied.exact_sum(*given), found)
 
 
-@pytest.mark.parametrize("capacity", [100, 2**31, 2**50])
-def test_the_unit_leaves_room_for_every_record_and_for_the_noise(capacity):
-    query = query_of(moved(encoded(frame(50), 30.0)), capacity=capacity)
-    for noise_std in (0.0, 1.0, 1e4, 1e9):
-        unit = query.unit(noise_std)
-        assert capacity * query.clip_norm / unit <= 2.0**62
-        assert noise_std / unit <= 2.0**38
-
-
 def test_levels_of_bounded_rows_are_not_negative():
     rows = encoded(frame(), 30.0).integers()
     assert rows.levels.data.min() < 0
