@@ -499,7 +499,7 @@ class Layout:
             return predicted(call, X, n_rows, alone=not self.counts_are_public)
 
         def in_units(found: Mapping[str, np.ndarray], valid: np.ndarray) -> np.ndarray:
-            """Return losses divided by their bounds; 1, the worst, unless `valid`."""
+            """Return losses over their bounds; rows that are not `valid` get 1."""
             losses = [found[name] / bound for name, bound in self.bounds.items()]
             losses = np.array(losses).reshape(len(losses), n_rows).T
             return np.where(valid[:, None], np.clip(losses, 0.0, 1.0), 1.0)
