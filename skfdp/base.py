@@ -31,7 +31,6 @@ from skfdp.data.arrays import (
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import (
     RECODED,
-    are_codes,
     check_target,
     class_shares,
     encode_any,
@@ -747,7 +746,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             )
         seen = public.classes_source != "declared" or public.has_target
         seen = seen or plan.counts_labels or public.classes.dtype.kind not in "iu"
-        if not (seen or are_codes(public.classes)):
+        if not (seen or np.array_equal(public.classes, range(public.n_classes))):
             warn_caller(
                 f"classes={public.classes.tolist()!r} are not 0, ..., k-1, and "
                 f"this fit cannot notice if y is coded as 0, ..., k-1. {RECODED}",

@@ -862,7 +862,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     <solver_>
     target_map_ : TargetMap
         Bounds, centre and scale of the target.
-    public_model_ : PublicRegression
+    public_model_ : PublicModel
         The public model, if the descent used one. `coef_` and `intercept_` include its
         linear part; `predict` adds the rest, as for `FeatureDPLogisticRegression`.
     <interactions_>

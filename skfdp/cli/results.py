@@ -135,7 +135,6 @@ TRUSTED_TYPES = tuple(
     schema.Date schema.Ignore schema.Label schema.Number schema.TableSchema
     solvers.NoisyGradientDescent solvers.OneShot solvers.postprocessing.CoefficientNoise
     solvers.public_model.PublicModel
-    solvers.public_model.PublicRegression
     """.split()
 )
 

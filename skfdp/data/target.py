@@ -752,11 +752,6 @@ def check_exactly(y: np.ndarray, labels: Labels) -> None:
         )
 
 
-def are_codes(classes: np.ndarray) -> bool:
-    """Whether the classes are 0, ..., k-1, the codes of labels in scikit-learn."""
-    return np.array_equal(classes, np.arange(len(classes)))
-
-
 def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     """Encode y as positions in the declared classes, or in those of y.
 

@@ -27,7 +27,7 @@ from skfdp.privacy.events import ROUNDING, Event, PrivacyBudgetError
 from skfdp.queries import Query
 from skfdp.queries.weighted import weighted
 
-# Batches: private batches by Poisson sampling with secret randomness, and public ones.
+# Private batches by Poisson sampling with secret randomness.
 #
 # The rows of a private batch and their number are secret. They are not logged or
 # returned to users, and averages divide by the expected size.
@@ -138,15 +138,6 @@ def not_null(
     if batch is None:
         return np.flatnonzero(~is_null)
     return batch[~is_null[batch]]
-
-
-def uniform_batch(
-    generator: np.random.Generator, n_rows: int, size: int | None
-) -> np.ndarray:
-    """Return `size` rows drawn without replacement; None means all rows."""
-    if size is None or size >= n_rows:
-        return np.arange(n_rows)
-    return np.sort(generator.choice(n_rows, size=size, replace=False))
 
 
 # Name of the sampling streams. It must not change: it enters the keys of seeded fits.

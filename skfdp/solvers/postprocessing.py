@@ -33,7 +33,7 @@ from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import TemperatureSum
 from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget
-from skfdp.solvers.public_model import PublicModel, PublicRegression
+from skfdp.solvers.public_model import PublicModel
 
 TEMPERATURE = "temperature"
 #: Scale of products of private columns: the standard deviation of a row, divided by
@@ -1100,7 +1100,7 @@ class LinearFit:
     intercept: np.ndarray  # (n_outputs,)
     n_iter: int
     #: A public model whose weights are not included in `coef`.
-    public_model: PublicModel | PublicRegression | None = None
+    public_model: PublicModel | None = None
     target_map: TargetMap | None = None  # of a regressor
     #: Noise of `coef` and `intercept`; None if unknown, or during the fit.
     noise: CoefficientNoise | None = None

@@ -9,7 +9,8 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import joblib
 import numpy as np
@@ -33,7 +34,6 @@ from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses import Loss, loss_named
-from skfdp.mechanisms.release import uniform_batch
 from skfdp.privacy.checks import shown
 
 #: Names of public models that are fitted here.
@@ -59,7 +59,7 @@ MOST_BOOSTED = 10
 # The last model that `_most_likely` chose, by the digest of its data, and the largest
 # size of its margins in bytes. The fits of a search, and repeated fits, often share
 # their public data.
-_LAST: dict[str, PublicModel | PublicRegression] = {}
+_LAST: dict[str, PublicModel] = {}
 _MOST_KEPT = 2**24
 
 
@@ -100,10 +100,13 @@ class Positions(TransformerMixin, BaseEstimator):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _OfPublicColumns:
+class PublicModel:
     """A fitted model that computes margins from the public columns alone.
 
-    The margins are those of `linear`, plus `share` times those of `estimator`.
+    The margins are those of `linear`, plus `share` times those of `estimator`. With two
+    classes there is one margin, the log odds of the second class. With more classes
+    there is one for each class, with mean zero over the classes. Margins of numbers are
+    predictions, or their logarithms.
     """
 
     estimator: Any  # fitted on the public columns of ``input_scaler(X)``, or None
@@ -115,8 +118,12 @@ class _OfPublicColumns:
     prefitted: bool = False
     #: Out-of-fold margins (n_rows, n_outputs) of the training rows, if known already.
     out_of_fold: np.ndarray | None = None
+    classes: np.ndarray | None = None  # None: a model of numbers
+    target_map: TargetMap | None = None  # link and declared bounds of numbers
 
-    _predicts: ClassVar[str]
+    @property
+    def _predicts(self) -> str:
+        return "predict" if self.classes is None else "predict_proba"
 
     @property
     def name(self) -> str:
@@ -190,48 +197,11 @@ class _OfPublicColumns:
         coef[:, public] += self.linear[0]
         return coef, intercept + self.linear[1]
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicModel(_OfPublicColumns):
-    """Public model of classes.
-
-    With two classes there is one margin, the log odds of the second class. With more
-    classes there is one margin for each class, with mean zero over the classes.
-    """
-
-    classes: np.ndarray
-
-    _predicts = "predict_proba"
-
-    def _to_fold(self, labels: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Return the target and the cross-validation folds (None: too few rows)."""
-        enough = np.bincount(labels).max() >= N_FOLDS
-        return self.classes[labels], N_FOLDS if enough else None
-
-    def _margins_of(self, found: np.ndarray) -> np.ndarray:
-        probability = np.zeros((len(found), len(self.classes)))
-        places = np.searchsorted(self.classes, self.estimator.classes_)
-        probability[:, places] = found
-        with np.errstate(divide="ignore"):
-            logs = np.maximum(np.log(probability), FLOOR)
-        if len(self.classes) == 2:
-            return logs[:, 1:] - logs[:, :1]
-        return logs - logs.mean(axis=1, keepdims=True)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicRegression(_OfPublicColumns):
-    """Public model of numbers; its margins are predictions, or their logarithms.
-
-    `target_map` has the link and the declared bounds of the target.
-    """
-
-    target_map: TargetMap
-
-    _predicts = "predict"
-
     def _to_fold(self, target: np.ndarray) -> tuple[np.ndarray, Any]:
         """Return the target and the cross-validation folds (None: too few rows)."""
+        if self.classes is not None:
+            enough = np.bincount(target).max() >= N_FOLDS
+            return self.classes[target], N_FOLDS if enough else None
         from sklearn.model_selection import KFold
 
         # Shuffle, because rows may be sorted by their targets.
@@ -240,10 +210,19 @@ class PublicRegression(_OfPublicColumns):
         return y, splitter if len(y) >= 2 * N_FOLDS else None
 
     def _margins_of(self, found: np.ndarray) -> np.ndarray:
-        found = np.asarray(found, dtype=np.float64).reshape(-1, 1)
-        if self.target_map.log:
-            return np.log(np.maximum(found, math.exp(FLOOR)))
-        return found
+        if self.classes is None:
+            found = np.asarray(found, dtype=np.float64).reshape(-1, 1)
+            if self.target_map.log:
+                return np.log(np.maximum(found, math.exp(FLOOR)))
+            return found
+        probability = np.zeros((len(found), len(self.classes)))
+        places = np.searchsorted(self.classes, self.estimator.classes_)
+        probability[:, places] = found
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(probability), FLOOR)
+        if len(self.classes) == 2:
+            return logs[:, 1:] - logs[:, :1]
+        return logs - logs.mean(axis=1, keepdims=True)
 
 
 def weights_of(estimator: Any, units: Units | None) -> dict[str, np.ndarray]:
@@ -322,9 +301,7 @@ def check_public_model(spec: Any, public_target: bool, *, regression: bool) -> N
         )
 
 
-def resolve_public_model(
-    spec: Any, public: PublicRecords
-) -> PublicModel | PublicRegression:
+def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
     """Return the fitted public model, of labels or of numbers.
 
     An unfitted estimator is cloned and fitted on the public columns and the public
@@ -335,11 +312,9 @@ def resolve_public_model(
     """
     classes, units, y = public.classes, public.target_map, public.target
     width = int(public.mask.sum())
-    if units is None:
-        kind, own = PublicModel, {"classes": classes}
-    else:
-        kind, own = PublicRegression, {"target_map": units}
-        y = None if y is None else np.clip(y, units.low, units.high)
+    own: dict[str, Any] = {"classes": classes, "target_map": units}
+    if units is not None and y is not None:
+        y = np.clip(y, units.low, units.high)
     if isinstance(spec, str):
         if units is None:
             constant = len(np.unique(y)) < len(classes)
@@ -348,7 +323,7 @@ def resolve_public_model(
         if constant or not public.mask.any():
             level = _constant(public, y)
             own["linear"] = np.zeros((len(level), width)), level
-            return kind(estimator=None, share=0.0, prefitted=True, **own)
+            return PublicModel(estimator=None, share=0.0, prefitted=True, **own)
         smooth = public.encoding is not None and public.encoding.smoothing is not None
         boosts = spec == "boosting" or (spec == "auto" and smooth)
         boosts = boosts and public.n_classes < MOST_BOOSTED
@@ -376,7 +351,7 @@ def resolve_public_model(
         )
     linear = _linear_weights(spec, classes, units is not None and units.log)
     own |= {"linear": linear, "share": float(linear is None)}
-    return kind(estimator=spec, prefitted=prefitted, **own)
+    return PublicModel(estimator=spec, prefitted=prefitted, **own)
 
 
 def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray:
@@ -392,7 +367,7 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray:
 
 def _last_or_chosen(
     public: PublicRecords, own: dict[str, Any], boosts: bool
-) -> PublicModel | PublicRegression:
+) -> PublicModel:
     """Return the model that `_chosen` returns, or a copy of the last one."""
     rows, units, blocks = public.rows(), public.units, ()
     persons = None if units is None else (units.persons, units.n_units)
@@ -416,7 +391,7 @@ def _chosen(
     rows: np.ndarray | csr_array,
     blocks: tuple[Block, ...],
     boosts: bool,
-) -> PublicModel | PublicRegression:
+) -> PublicModel:
     """Fit linear models and boosted trees, and return their best mean.
 
     The penalty of the linear model has the least out-of-fold loss. Then the margins of
@@ -430,12 +405,12 @@ def _chosen(
     from sklearn.pipeline import make_pipeline
 
     target, units, shares = public.target, public.target_map, public.shares
-    kind, loss = PublicModel, loss_named("log_loss")
+    loss = loss_named("log_loss")
     if units is not None:
-        kind = PublicRegression
         loss = loss_named("poisson" if units.log else "squared_error")
         target = np.clip(target, units.low, units.high)
-    y, splitter = kind(estimator=None, linear=None, share=0.0, **own)._to_fold(target)
+    tried = partial(PublicModel, linear=None, **own)
+    y, splitter = tried(estimator=None, share=0.0)._to_fold(target)
     folds = None if splitter is None else folds_of(public.units, N_FOLDS, splitter)
     if folds is not None:
         with warnings.catch_warnings():
@@ -450,13 +425,13 @@ def _chosen(
 
     def out_of_fold(model: Any, X: Any) -> np.ndarray:
         """Fit a model on all rows; return its out-of-fold margins."""
-        tried = kind(estimator=model, linear=None, share=1.0, **own)
+        whole = tried(estimator=model, share=1.0)
         margins = np.empty((len(y), public.n_outputs))
         for train, test in folds or ():
             fit(model, X, train)
-            margins[test] = tried.margins(X[test])
+            margins[test] = whole.margins(X[test])
         fit(model, X, slice(None))
-        return tried.margins(X) if folds is None else margins
+        return whole.margins(X) if folds is None else margins
 
     def mean_loss(margins: np.ndarray) -> float:
         return float(np.average(loss.value(margins, target), weights=shares))
@@ -494,7 +469,7 @@ def _chosen(
     intercept = level + best[0] * (intercept - level) - best[1] * level
     linear = best[0] * coef, intercept
     fitted = {"linear": linear, "share": best[1], "out_of_fold": mean(best)}
-    return kind(estimator=whole, **fitted, **own)
+    return PublicModel(estimator=whole, **fitted, **own)
 
 
 def _linear_models(
@@ -591,9 +566,14 @@ def padded_gradient(
     query: Any, sampler: np.random.Generator, size: int | None
 ) -> Gradient:
     """Return the gradient of the public loss, a mean over a public batch of rows."""
-    return lambda theta: query.public_gradient(
-        theta, uniform_batch(sampler, query.n_rows, size)
-    )
+
+    def gradient(theta: np.ndarray) -> np.ndarray:
+        rows = np.arange(query.n_rows)
+        if size is not None and size < query.n_rows:
+            rows = np.sort(sampler.choice(query.n_rows, size=size, replace=False))
+        return query.public_gradient(theta, rows)
+
+    return gradient
 
 
 def clipped_away(

@@ -1,6 +1,7 @@
 """Coins, public batches and step rules."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from scipy import stats
 
 from skfdp.mechanisms import release as coins
 from skfdp.mechanisms.descent import HeavyBall, warn_of_divergence
-from skfdp.mechanisms.release import PoissonBatches, uniform_batch
+from skfdp.mechanisms.release import PoissonBatches
+from skfdp.solvers.public_model import padded_gradient
 
 
 @pytest.mark.parametrize(
@@ -96,11 +98,12 @@ def test_one_row_more_does_not_change_the_members_before_it():
 
 
 def test_uniform_batch():
-    rng = np.random.default_rng(0)
-    assert uniform_batch(rng, 5, None).tolist() == [0, 1, 2, 3, 4]
-    assert uniform_batch(rng, 5, 9).tolist() == [0, 1, 2, 3, 4]
-    batch = uniform_batch(rng, 100, 10)
-    assert len(set(batch.tolist())) == 10
+    def rows(n_rows, size):
+        query = SimpleNamespace(n_rows=n_rows, public_gradient=lambda theta, rows: rows)
+        return padded_gradient(query, np.random.default_rng(0), size)(None).tolist()
+
+    assert rows(5, None) == rows(5, 9) == [0, 1, 2, 3, 4]
+    assert len(set(rows(100, 10))) == 10
 
 
 def test_projection_onto_the_ball():
