@@ -296,7 +296,7 @@ class MLPQuery:
         """
         ops, bits = self._ops, self.precision
         inputs, scale = self._forward(weights, part, public)
-        z = ops.host(ops.product(inputs[-1], weights[-1].forward))
+        z = ops.host(inputs[-1] @ weights[-1].forward)
         # The loss always gets whole blocks, with zeros after the last record.
         margins = np.zeros((_RUN * math.ceil(len(z) / _RUN), z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
@@ -331,7 +331,7 @@ class MLPQuery:
         inputs, scale = [ops.take(self._placed[public], part)], [rows[1][part]]
         for layer in weights[:-1]:
             a, s = ops.activate(
-                ops.product(inputs[-1], layer.forward),
+                inputs[-1] @ layer.forward,
                 scale[-1],
                 layer.forward_scale,
                 self.precision.activation,
@@ -365,10 +365,6 @@ class Operations:
     def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
         """Return some records in the dtype of the products."""
         return records[part].astype(self._dtype)
-
-    def product(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return ``a @ weights``, exactly."""
-        return a @ weights
 
     @np.errstate(all="ignore")  # a warning would reveal a private value
     def activate(self, z, row_scale, column_scale, bits):

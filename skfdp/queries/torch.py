@@ -74,10 +74,6 @@ class Operations:
         """Return some records in the dtype of the products."""
         return records[self._tensor(part)].to(self._dtype)
 
-    def product(self, a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Return ``a @ weights``, exactly."""
-        return a @ weights
-
     def activate(self, z, row_scale, column_scale, bits):
         """Return the ReLU with a constant 1 appended, as integers, and row scales."""
         rows = self._tensor(row_scale)
@@ -134,12 +130,7 @@ class Operations:
         return self.host(total)
 
     def _rounded(self, a: torch.Tensor, bits: int):
-        """Return rows as integers of at most `bits` bits, and a factor for each row.
-
-        The factor is a power of two. An integer is the entry times the factor of its
-        row, rounded. Integers and factor are 0 if the row is zero or not finite, or if
-        the factor would be infinite.
-        """
+        """Return rows as integers of at most `bits` bits, and a factor for each row."""
         largest = a.abs().amax(dim=1)
         exponent = bits - torch.frexp(largest).exponent.long()
         usable = (largest > 0) & torch.isfinite(largest) & (exponent < 1024)

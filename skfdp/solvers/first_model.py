@@ -19,7 +19,7 @@ import numpy as np
 from skfdp.data.grid import blocks
 from skfdp.data.records import PublicRecords
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.solvers.descent import Descent, DescentPlan
+from skfdp.solvers.descent import Descent
 from skfdp.solvers.interactions import WithInteractions
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Budget, Needs, Plan, of_model
@@ -52,17 +52,6 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     odds = math.sqrt(n_private / n_public) * signal / SIGNAL
     share = min(MOST, odds / (1 + odds))
     return share if share >= LEAST else 0.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FirstModelPlan(Plan):
-    """The plans of the model of the public columns and of the descent.
-
-    `events` are the events of both plans, in order.
-    """
-
-    first: Plan
-    after: DescentPlan | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,11 +118,8 @@ class FirstModel:
             return first, None
         return first, self.after.prepare(public, budget)
 
-    def plan(self, public, prepared, budget: Budget) -> FirstModelPlan:
-        """Plan the first model with its share of the budget, then the descent.
-
-        The descent gets the remaining budget.
-        """
+    def plan(self, public, prepared, budget: Budget) -> Plan:
+        """Plan the first model with its share of the budget, then the descent."""
         share = budget.share(1 - self._share(public, budget))
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         prepared_first, prepared_after = prepared
@@ -142,22 +128,22 @@ class FirstModel:
             dataclasses.replace(event, label=f"{PREFIX}: {event.label}")
             for event in first.events
         )
-        last, after = first, None
+        parts = (first,)
         if prepared_after is not None:
             rest = budget.after(*events)
-            last = after = self.after.plan(public, prepared_after, rest)
-            events += after.events
-        return FirstModelPlan(
+            parts += (self.after.plan(public, prepared_after, rest),)
+            events += parts[1].events
+        last = parts[-1]
+        return Plan(
             events=events,
             assumptions=tuple(dict.fromkeys(first.assumptions + last.assumptions)),
-            n_steps=None if after is None else after.n_steps,
+            n_steps=last.n_steps,
             expected_gap=gap_of(
                 signal, public.n_features, public.n_private, public.n_classes, False
             ),
             counts_labels=first.counts_labels or last.counts_labels,
             also_released=first.also_released,
-            first=first,
-            after=after,
+            parts=parts,
         )
 
     def run(self, records, prepared, plan, mechanism, on_step) -> LinearFit:
@@ -165,12 +151,12 @@ class FirstModel:
         first = self.first.run(
             records.of_public(),
             prepared[0],
-            plan.first,
+            plan.parts[0],
             mechanism.within(PREFIX),
             None,
         )
         whole, own = first.embedded(records.public.kept), records.public.of_public
-        if plan.after is None:
+        if len(plan.parts) == 1:
             return whole
         margins = np.concatenate(
             [
@@ -184,5 +170,5 @@ class FirstModel:
                 margins[block] += first.interactions.beside(encoded[block])
         start = dataclasses.replace(prepared[1], offset=margins)
         watched = of_model(on_step, lambda model: model.beside(whole))
-        fit = self.after.run(records, start, plan.after, mechanism, watched)
+        fit = self.after.run(records, start, plan.parts[1], mechanism, watched)
         return fit.beside(whole)

@@ -232,6 +232,8 @@ class Plan:
     expected_gap: tuple[float, float, float] | None = None
     #: Released attributes that only some fits of the estimator have.
     also_released: tuple[str, ...] = ()
+    #: The plans of the methods of which this one consists; empty if it is one.
+    parts: tuple[Plan, ...] = ()
 
     def event(self, label: str) -> Event | None:
         """Return the event of this label, or None if it was not planned."""
