@@ -16,12 +16,11 @@ from skfdp.data.grid import MAX_STD, blocks
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_size, without_traps
-from skfdp.mechanisms.release import Mechanism
 from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
 from skfdp.reader import Declaration
 from skfdp.solvers import parameters
 from skfdp.solvers.centring import LARGEST_PUBLIC_SHARE, Regressors, centre
-from skfdp.solvers.method import Budget, Needs, OnStep, Plan
+from skfdp.solvers.method import Budget, Needs, Plan
 
 # Factor that keeps norms below the bound in spite of rounding.
 _MARGIN = 1 - 1e-12
@@ -50,14 +49,7 @@ class PrivateMean:
         query = RowSum.planned(nonnegative=public.private_bounded)
         return Plan(events=(budget.release_once("mean", query),))
 
-    def run(
-        self,
-        records: Records,
-        prepared: None,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> Found:
+    def run(self, records, prepared, plan, mechanism, on_step) -> Found:
         """Release the mean of the rows, and return the centring."""
         public = records.public
         query = GridRowSum.of(records, public.input_scaler.divisor_of_integers)
@@ -110,14 +102,7 @@ class ConditionalCentring:
             )
         return Plan(events=(event,))
 
-    def run(
-        self,
-        records: Records,
-        prepared: Regressors,
-        plan: Plan,
-        mechanism: Mechanism,
-        on_step: OnStep,
-    ) -> Found:
+    def run(self, records, prepared, plan, mechanism, on_step) -> Found:
         """Release the cross moments of public and private columns; return the centring.
 
         The public regressors are the whitened public columns and a constant.

@@ -38,20 +38,12 @@ _BLOCK_WORDS = 2**13
 
 
 class PoissonBatches:
-    """Batches that each row enters independently with probability `rate`.
+    """Batches that each row enters independently with probability `rate`, in (0, 1].
 
     The gaps between the rows of a batch have a geometric distribution, that of
     ``floor(E / -log(1 - rate))`` with E exponential. So the time depends on the size of
-    the batch and not on `n_rows`.
-
-    Parameters
-    ----------
-    generator : Generator
-        A private stream, which is not used for public draws.
-    n_rows : int
-        Number of rows to sample from.
-    rate : float
-        Probability of each row, in (0, 1].
+    the batch and not on `n_rows`. The `generator` is a private stream, which is not
+    used for public draws.
 
     Notes
     -----
@@ -173,23 +165,10 @@ class _Asked(NamedTuple):
 class Mechanism:
     """The release function of a fit: a sum is released only if its event was charged.
 
-    Parameters
-    ----------
-    events : iterable of Event
-        The charged events, with distinct labels.
-    streams : Streams
-        The source of noise and sampling. A fit must have a single mechanism: two
-        mechanisms with the same events and seeded streams would repeat the noise.
-    is_null : bool ndarray of shape (n_rows,), default=None
-        Whether each record is null; private. None means that no record is null.
-    units : Units, default=None
-        Public weights of the rows, and the persons to whom they belong. None means
-        that each row is a record of weight 1.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If two events have one label.
+    The charged `events` have distinct labels. `streams` are the source of noise and
+    sampling. A fit must have a single mechanism: two mechanisms with the same events
+    and seeded streams would repeat the noise. The private `is_null` marks null records
+    (None: there are none), and `units` are public weights and persons of the rows.
 
     Notes
     -----
@@ -282,22 +261,11 @@ class Mechanism:
     ) -> np.ndarray:
         """Return the next release of a label: the noisy sum of the query, float64.
 
-        Parameters
-        ----------
-        label : str
-            Label of a charged event.
-        query : Query
-        theta : ndarray, default=None
-            Weights at which gradients are computed; a function of earlier releases and
-            public facts.
-        stream : str, default=None
-            Name of the noise stream, if one event covers releases of several queries.
-            These releases are counted together. None means the label.
-
-        Raises
-        ------
-        PrivacyBudgetError
-            If this release was not charged; nothing is released, read or counted.
+        `theta` are weights at which gradients are computed, a function of earlier
+        releases and public facts. `stream` is the name of the noise stream (None: the
+        label), if one event covers releases of several queries, which are counted
+        together. Raise PrivacyBudgetError for a release that was not charged; nothing
+        is then released, read or counted.
         """
         stream = label if stream is None else stream
         asked = self._asked.get(label, {}).get(stream)

@@ -35,7 +35,7 @@ from skfdp.privacy.events import Relation
 
 
 class Query(Protocol):
-    """The interface of a query."""
+    """The interface of a query; arguments of `exact_sum` without a type have these."""
 
     n_rows: int  # of the table
     shape: tuple[int, ...]  # of the sum

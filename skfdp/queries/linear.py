@@ -191,9 +191,7 @@ class LinearQuery:
         finest = self.rows.unit * _FINEST_OF_DIFFERENCES
         return sum_unit(noise_std, self.clip_norm, self.capacity, finest)
 
-    def exact_sum(
-        self, theta: np.ndarray, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum of clipped contributions, in `unit`.
 
         The shape of theta is (n_outputs, n_columns). `batch` are row numbers; None

@@ -152,9 +152,7 @@ class MLPQuery:
         finest = 2.0 ** math.ceil(math.log2(finest))
         return sum_unit(noise_std, self.clip_norm, self.capacity, finest)
 
-    def exact_sum(
-        self, theta: np.ndarray, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum of clipped contributions, in `unit`.
 
         `batch` are row numbers, int64; None means every row.

@@ -76,9 +76,7 @@ class _Sum:
         """Return the L2 sensitivity of the sum; see the guarantees."""
         return relation.sensitivity(self.clip_norm, self.replaced)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         total = np.zeros(self.shape, dtype=np.int64)
         for block in row_blocks(self.table):
@@ -170,9 +168,7 @@ class GridRowSum(_Sum):
             largest_std=SAFE_STD_OF_PRODUCTS,
         )
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         rows, of_rows = self.rows, self.rows.unit / self.bound
         total = np.zeros(self.shape, dtype=np.int64)
@@ -507,9 +503,7 @@ class TemperatureSum(_Sum):
         """Return the L2 bound of a contribution; see the guarantees."""
         return math.sqrt(n_points) * loss.max_residual(n_classes)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum over the batch; None means every record."""
         total = np.zeros(self.shape, dtype=np.int64)
         size = self.n_rows if batch is None else len(batch)
@@ -631,9 +625,7 @@ class ScoreTable(_Sum):
         losses = np.empty((0, n_losses))
         return cls(none, losses, none, n_cells, n_groups, capacity)
 
-    def exact_sum(
-        self, theta: None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 table of the batch, in `unit`; None means every row."""
         rows = slice(None) if batch is None else batch
         cells, losses, group = self.cells[rows], self.losses[rows], self.group[rows]

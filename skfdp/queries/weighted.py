@@ -58,9 +58,7 @@ class Weighted:
         step = self.units.step
         return self.query.unit(noise_std / step) * step
 
-    def exact_sum(
-        self, theta: np.ndarray | None, batch: np.ndarray | None, unit: float
-    ) -> np.ndarray:
+    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         inner = unit / self.units.step  # exact, because the result is a power of two
         rows = np.arange(self.n_rows) if batch is None else batch
