@@ -15,7 +15,6 @@ int64 (B,) is the batch; W is the number of tiles times 16. Output arrays come l
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import numpy as np
 from numba.core import types
@@ -59,19 +58,6 @@ _CACHED = 2**16
 _EARLY, _AHEAD = 48, 12
 
 
-class Links(NamedTuple):
-    """Addresses of the compiled functions for five outputs, and for single outputs.
-
-    Functions for five outputs handle all groups of five; the other functions handle the
-    remaining outputs. An address is 0 if no output needs the function.
-    """
-
-    margins_by_five: int
-    margins_by_one: int
-    add_by_five: int
-    add_by_one: int
-
-
 @part
 def _margins(X, rows, theta, factor, early, links, out):
     """Do what `margins` does, given the functions that it calls.
@@ -82,9 +68,9 @@ def _margins(X, rows, theta, factor, early, links, out):
     """
     given = X, rows, theta, factor, early
     if out.shape[0] >= 5:
-        call_margins(links.margins_by_five, (*given, out))
+        call_margins(links[0], (*given, out))
     if out.shape[0] % 5 > 0:
-        call_margins(links.margins_by_one, (*given, out))
+        call_margins(links[1], (*given, out))
 
 
 @twin_of(lambda *given: _margins(*given[:4], True, links(len(given[2])), given[4]))
@@ -235,9 +221,9 @@ def _add_pairs(X, first, second, residuals, links, out):
             at = 2 * (n_pairs - 1) * n_outputs + 2 * k
             r[at], r[at + 1] = residuals[k, n_rows - 1], 0
     if n_outputs >= 5:
-        call_add(links.add_by_five, (X, first, second, r, out))
+        call_add(links[2], (X, first, second, r, out))
     if n_outputs % 5 > 0:
-        call_add(links.add_by_one, (X, first, second, r, out))
+        call_add(links[3], (X, first, second, r, out))
 
 
 @kernel()
@@ -321,10 +307,13 @@ call_margins, call_add = caller(_MARGINS), caller(_ADD)
 
 
 @functools.cache
-def links(n_outputs: int) -> Links:
-    """Return the addresses of the functions that this number of outputs needs."""
+def links(n_outputs: int) -> tuple[int, int, int, int]:
+    """Return the addresses of the functions that this number of outputs needs, or 0.
+
+    These are the margins of groups of five outputs and of the others, and the sums.
+    """
     five, one = n_outputs >= 5, n_outputs % 5 > 0
-    return Links(
+    return (
         address(_margins_by_five, _MARGINS) if five else 0,
         address(_margins_by_one, _MARGINS) if one else 0,
         address(_add_by_five, _ADD) if five else 0,
@@ -351,7 +340,6 @@ def add_clipped(X, batch, whole, start, stop, theta, factor, given, links, memor
     is a result of `block_memory`, and `given` of `contributions.flat`. For out and the
     returned excess see `add_outer_products`.
     """
-    links = Links(links[0], links[1], links[2], links[3])
     numbers, local, firsts, seconds = memory
     n_outputs, size, excess, placed = theta.shape[0], len(local), 0, 0
     for first in range(start, stop, size):

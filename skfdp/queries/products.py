@@ -188,7 +188,7 @@ class ShortProducts(Products):
     def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self.start(theta)
         weights, whole = (self._theta, self._factor), batch is None
-        links = tuple(short_tiles.links(self.n_outputs))
+        links = short_tiles.links(self.n_outputs)
         some = self._memory[0] if whole else batch, whole, start, stop
         asked = *some, *weights, given, links, self._memory
         self._excess += short_tiles.add_clipped(self.rows.table, *asked, self._sum)
