@@ -19,6 +19,8 @@ from skfdp.addresses import wing
 # Private integer rows go to an anonymous temporary file, which is read through a memory
 # map. The system deletes the file when the process exits.
 
+# Rows within so many bytes of each other are near.
+_GAP = 2**15
 _NO_ROOM = (
     "the folder of temporary files, {folder!r}, has no room for the integer rows of "
     "this X (4 bytes a number): set TMPDIR to a folder with more room, or raise "
@@ -84,9 +86,14 @@ class RowFile:
         return np.frombuffer(self._memory, np.int16).reshape(-1, self._n_columns)
 
     def request(self, batch: np.ndarray) -> None:
-        """Tell the system, where it can be told, that these rows will be read."""
-        pages = batch * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        sizes = (batch + 1) * self._row_bytes - pages
+        """Tell the system, where it can be told, which rows will be read next.
+
+        Rows near the one before are left out: the system reads ahead by itself.
+        """
+        apart = np.abs(np.diff(batch, prepend=-_GAP)) * self._row_bytes > _GAP
+        rows = batch[apart]
+        pages = rows * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+        sizes = (rows + 1) * self._row_bytes - pages
         with contextlib.suppress(AttributeError, OSError):
             for page, size in zip(pages.tolist(), sizes.tolist(), strict=True):
                 self._memory.madvise(mmap.MADV_WILLNEED, page, size)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -64,6 +65,13 @@ def test_a_killed_process_leaves_nothing(folder):
 def test_others_may_not_open_it(rows):
     file = RowFile(rows.shape[1])
     assert os.fstat(file._file.fileno()).st_mode & 0o077 == 0
+
+
+def test_only_rows_far_apart_are_requested():
+    file, asked = RowFile(1024), []
+    file._memory = SimpleNamespace(madvise=lambda *place: asked.append(place[1:]))
+    file.request(np.array([3, 4, 5, 100]))
+    assert asked == [(4096, 2048 * 4 - 4096), (2048 * 100, 2048)]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
