@@ -735,12 +735,12 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         plan = method.plan(public, prepared, budget)
         gap = plan.expected_gap
         if gap is not None and gap[2] >= 1:
-            known = "what public columns tell" if public.has_target else "a constant"
+            known = "the public columns" if public.has_target else "a constant"
             warn_caller(
                 f"the budget is small for n={public.n_records} {public.unit}s and "
                 f"{public.n_features} features: the median of fits like this one lost "
-                f"{100 * gap[1]:.0f} % of the gain over {known}, and a quarter was "
-                "worse than that (skfdp.metrics.expected_gap). Raise epsilon, use more "
+                f"{100 * gap[1]:.0f} % of the gain over {known}, and a quarter "
+                "gained nothing (skfdp.metrics.expected_gap). Raise epsilon, use more "
                 "records or fewer columns, or declare columns as public.",
                 UtilityWarning,
             )
