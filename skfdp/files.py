@@ -547,12 +547,14 @@ def drafted(
     # The second of two equal names ends in ".1".
     is_odd = source.names[:1] == ["sep="] or any(map(_NO_NAME.search, words))
     is_odd = is_odd or 2 * len(words) < len(source.names)
+    is_odd = is_odd or (len(words) == 1 and re.search(r"[\s=:]", words[0]))
     if is_odd and not header and _is_csv(table):  # do not quote the line
         raise SchemaError(
             f"the first line of {str(table)!r} does not look like names: a word "
-            "begins with a digit or has four digits, a name is repeated, or most are "
-            "empty. Pass skip_lines=... if names come later, header=True if these "
-            "are names, or add a line of names."
+            "begins with a digit or has four digits, a name is repeated, most are "
+            "empty, or the only name has several words. Pass skip_lines=... if names "
+            "come later, delimiter=... if it is unusual, header=True if these are "
+            "names, or add a line of names."
         )
     outcomes = names_of("outcomes", outcomes)
     source.check_has([*outcomes, *[group] * bool(group)])

@@ -51,7 +51,12 @@ from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import encode_any
 from skfdp.data.units import checked_weights
-from skfdp.data.validation import guarded_fit, users_state
+from skfdp.data.validation import (
+    UtilityWarning,
+    guarded_fit,
+    users_state,
+    warn_caller,
+)
 from skfdp.kernels.losses import OF_RATES
 from skfdp.mechanisms.noise import KEEPER, check_random_state, random_words
 from skfdp.mechanisms.release import Mechanism
@@ -397,6 +402,8 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             reader=Reader(declared, columns=named),
             **facts[0],
         )
+        if self._target == "labels" and self.epsilon != math.inf:
+            self._warn_of_few(public, n_outputs)
         pairs = [*zip(targets, map(self._space, facts), strict=True)]
         return use(Records((inner, X, routed), pairs, public))
 
@@ -493,6 +500,20 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
         self, estimator, epsilon=1.0, *, classes=None, ledger=None, random_state=None
     ) -> None:
         self._set(locals())
+
+    def _warn_of_few(self, public: PublicRecords, n_outputs: int) -> None:
+        n_rows, n_classes = public.n_records, len(public.classes)
+        # The share of labels that are not replaced, whose square divides the variance.
+        kept = math.expm1(_each(self.epsilon, n_outputs))
+        kept /= kept + n_classes
+        if kept**2 * n_rows < 10 * (public.n_features + 1) * (n_classes - 1):
+            warn_caller(
+                f"the budget is small: {n_rows} random labels tell as much as about "
+                f"{kept**2 * n_rows:.0f} exact ones, fewer than 10 for each weight of "
+                "a linear model. Raise epsilon, use more records, or use "
+                "FeatureDPLogisticRegression(public_features='all').",
+                UtilityWarning,
+            )
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> np.ndarray:

@@ -642,7 +642,8 @@ class TableSchema:
         header : bool, default=False
             Whether the first line of a CSV file surely holds names. By default it may
             be a record, and is refused, if a word begins with a digit or has four
-            digits, a name is repeated, or most are empty.
+            digits, a name is repeated, most are empty, or the only name has several
+            words.
         """
         form = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
         marks = {"decimal": decimal, "thousands": thousands}
@@ -755,7 +756,7 @@ class OpenTable:
         close = [name for name in absent if plain_text(name).casefold() in near]
         hint = "check the spelling, or pass a table with all columns"
         if close:
-            hint = f"rename the column that differs from {close[0]!r} in case"
+            hint = f"rename the column that differs from {close[0]!r} in case or spaces"
         raise SchemaError(
             f"{self.place} lacks the column{'s'[: len(absent) > 1]} {', '.join(absent)}"
             f": {hint}."

@@ -567,7 +567,7 @@ VALUES += ["2022-08-13T12:30:00Z", "2024年1月31日", "+49 30 1234", "AB-12 x",
 VALUES += ["2nd visit", "visit 2", "65+", "a.1", "<5", "PM2.5", "AUG2022", "P0001"]
 NAMES = ["age", "Q1", "x_5", "May", "Sun", "NA", "T", "E5", "bmi (kg/m2)", "true"]
 RECORDS = ["R-1 x;45,5;4,2;no", "R-1\t45,5\tno", "R-1  45 4 no", "Anna,no,yes,no"]
-RECORDS += ["Anna,,,", '"{""name"": ""Anna""",no']
+RECORDS += ["Anna Bern", "Anna,,,", '"{""name"": ""Anna""",no']
 NAMES += ["sep=", "-", "%", "größe", "od280/od315", "CO2 (ppm)", "V28"]
 
 

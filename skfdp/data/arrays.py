@@ -158,6 +158,7 @@ _INSTEAD = {
         "X has column names of several types, and only strings are understood as "
         "names: rename them, X.columns = X.columns.astype(str)."
     ),
+    "np.matrix is not supported": "X is an np.matrix: pass np.asarray(X).",
     "at least one array or dtype": "X has no columns: check how they were selected.",
     "Complex data not supported": "Complex data not supported: pass real numbers.",
     "Expected 2D array": (

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -358,6 +359,14 @@ REFUSED = [
     ({}, {"y": Y[1:]}, "inconsistent"),
     ({}, {"sample_weight": [np.nan] * 900}, "sample_weight must be one finite"),
 ]
+
+
+def test_a_budget_that_leaves_few_exact_labels_warns():
+    model = LabelDPClassifier(LogisticRegression(), 0.1, classes=["no", "yes"])
+    with pytest.warns(skfdp.UtilityWarning, match="900 random labels .* about 2 exact"):
+        model.plan(TABLE, Y)
+    with warnings.catch_warnings(action="error"):
+        model.set_params(epsilon=2.0).plan(TABLE, Y)
 
 
 def test_refusals_come_before_the_charge():
