@@ -184,7 +184,7 @@ class TargetScales:
         pull = postprocessing.pull(mu, n_effective, blocks)
         # If the columns can contribute little, the target's scales get more budget.
         room = (0.4 if log else 0.6) * (1 - pull)
-        most = max(0.15, room / (n_means + 1))
+        most = max(0.15, room / (n_means + 1)) / (n_means if log else 1)
         error = COUNT_ERROR if log else TARGET_ERROR
         least = 0.02 if public.exposure is None else LEAST_OF_TOTALS
         share = _share(mu, n_effective, error, least, most)

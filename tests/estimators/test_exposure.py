@@ -21,7 +21,7 @@ from skfdp.data.units import Units
 from skfdp.data.validation import UtilityWarning
 from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms import checkpoint
-from skfdp.privacy import AddOrRemoveOne
+from skfdp.privacy import AddOrRemoveOne, gdp_mu
 from skfdp.queries.linear import LinearQuery
 from skfdp.schema import Category, Label, Number, SchemaError
 
@@ -154,6 +154,13 @@ def test_the_plan_does_not_depend_on_private_exposures():
     fits = {repr(fitted(X).privacy_.events) for X in tables}
     plans = {repr(regressor().plan(X, X["claims"])) for X in tables}
     assert len(fits) == len(plans) == 1
+
+
+def test_exposures_of_small_tables_leave_budget_for_the_descent():
+    for relation in ("replace_one", "replace_special"):
+        model = regressor(changes={"neighboring_relation": relation})
+        *others, _ = model.plan(TABLE[:80], TABLE["claims"][:80]).events
+        assert sum(one.mu**2 for one in others) < 0.9 * gdp_mu(1.0, 1e-5) ** 2
 
 
 @BOTH
