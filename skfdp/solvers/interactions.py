@@ -34,7 +34,7 @@ from scipy.sparse import csr_array
 
 from skfdp.data._basis import Block
 from skfdp.data.encoder import Encoding
-from skfdp.data.grid import GridRows, Integers, blocks
+from skfdp.data.grid import GridRows, Integers, blocks, on_grid
 from skfdp.data.input_scaler import LazyRows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable
@@ -63,8 +63,6 @@ MARGINALS, MARGINAL_ERROR, MOST_OF_MARGINALS = "marginals", 0.005, 0.05
 ORDERS = 0.7, 0.5
 #: Standard deviation of all products, divided by that of all other columns.
 SCALE_OF_PRODUCTS = 0.3
-#: Step of the shapes of private columns, and of their means.
-STEP = 2.0**-16
 
 
 def shapes_of(block: Block, count: np.ndarray, n_levels: int) -> np.ndarray:
@@ -96,10 +94,6 @@ def shapes_of(block: Block, count: np.ndarray, n_levels: int) -> np.ndarray:
         legendre = 2 * rank - 1, 6 * rank * (rank - 1) + 1
         found[: block.missing] = np.column_stack(legendre) * ORDERS
     return found[:, : n_levels - 1]
-
-
-def _stepped(values: np.ndarray) -> np.ndarray:
-    return np.rint(values / STEP) * STEP
 
 
 def points_of(
@@ -245,18 +239,17 @@ class ProductsOfShapes:
         Notes
         -----
         **Guarantees.** The result is a function of the declarations and of `means`,
-        which are released. Rows on the grid are multiples of 2**-14, and shapes and
-        fits of `STEP`. So their products are exact in any order, and those of a record
-        do not depend on its position.
+        which are released. Rows, shapes and fits are on the grid, so that sums of their
+        products are exact in any order, wherever the record is.
         """
         columns = encoding.encoder.blocks_
         places, shares, of_point = points_of(columns, means)
         found = cls.listed(columns, shares @ places, MOST_PRIVATE, 1)
         if found is None:
             return None
-        found.shapes[:] = _stepped(found.shapes)
+        found.shapes[:] = on_grid(found.shapes)
         (i, j), centred = found.pairs, found.centred(columns, means)[0]
-        centre, each = _stepped(shares @ (places @ found.shapes)), np.arange(i.size)
+        centre, each = on_grid(shares @ (places @ found.shapes)), np.arange(i.size)
         # The product of two centred shapes: fits are on 1 and on both shapes.
         found.fits[0] = -centre[i] * centre[j]
         found.fits[1 + i, each], found.fits[1 + j, each] = centre[j], centre[i]
@@ -287,7 +280,7 @@ class ProductsOfShapes:
         values, of_shape = places @ self.shapes, np.empty(self.shapes.shape[1])
         of_shape[self.pairs] = self.columns
         own = of_point[:, None] == of_shape
-        return np.where(own, values - _stepped(shares @ values), 0.0), shares
+        return np.where(own, values - on_grid(shares @ values), 0.0), shares
 
     def sizes(
         self, columns: Sequence[Block], means: np.ndarray, weights: np.ndarray
