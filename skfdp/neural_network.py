@@ -69,10 +69,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     with fixed random weights. The neurons are left out, and the network computes the
     linear model of the columns, if the budget is small for them, if they are fewer than
     the columns, or if the table has a schema (whose interactions and trees a network
-    lacks), is sparse or large, or lacks bounds. A
-    `solver` trains all weights instead, from random ones: DP-SGD, or Algorithm 1 of
-    Mahloujifar et al. (2023). At epsilon 1 this was mostly far behind
-    (:ref:`networks-measured`).
+    lacks), is sparse, large or of Dask, or lacks bounds. A `solver` trains all weights
+    instead, from random ones: DP-SGD, or Algorithm 1 of Mahloujifar et al. (2023). At
+    epsilon 1 this was mostly far behind (:ref:`networks-measured`).
 
     Most users need only the first group of parameters. The defaults of the others were
     chosen by experiments on tables and images (:ref:`mlp`).

@@ -173,6 +173,7 @@ class Neurons:
         n_outputs, n_features = public.n_outputs, public.n_features
         widths = tuple(width - 2 * n_outputs for width in hidden)
         plain = public.encoding is None and isinstance(public._table, np.ndarray)
+        plain = plain and not public.in_partitions
         if min(widths, default=0) < n_features or not (plain and public.bounded.all()):
             return None
         width = n_features + widths[-1]

@@ -257,6 +257,13 @@ def test_other_collections_are_refused():
         schema().encoder().fit(raw)
 
 
+def test_a_network_of_partitions_has_no_neurons():
+    given = {"epsilon": 50.0, "public_features": "all", "hidden_layer_sizes": 9}
+    models = [classifier(skfdp.FeatureDPMLPClassifier, **given) for _ in range(2)]
+    models[0].fit(X, LABELS), models[1].fit(collection(X), collection(LABELS))
+    assert [bool(one.coefs_[0][:, 2:].any()) for one in models] == [True, False]
+
+
 @pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, UnicodeError])
 def test_partitions_return_what_went_wrong(kind):
     """Of errors of other types than ours, which libraries raise, not even the type."""
