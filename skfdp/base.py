@@ -206,7 +206,7 @@ def documented(kind: type) -> type:
 
 
 def _has_probabilities(model) -> bool:
-    loss = model._given()["loss"]
+    loss = getattr(model, "loss", "log_loss")
     if loss == "log_loss":
         return True
     raise AttributeError(
@@ -485,8 +485,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Public columns must be finite; private columns need not be.
-        given = self.get_params(deep=False)
-        schema, mask = given.get("schema"), given.get("public_features")
+        names = "schema", "public_features"
+        schema, mask = (getattr(self, name, None) for name in names)
         some = schema.public if isinstance(schema, TableSchema) else mask is not None
         tags.input_tags.allow_nan = not some
         tags.input_tags.string = True  # as a missing number, or with a schema

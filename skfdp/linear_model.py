@@ -365,7 +365,7 @@ class LinearModel(PrivateEstimator):
         ----------
         onnx : bool, default=False
             Use transformers that skl2onnx converts. X then has text as it was declared,
-            "" if missing. Predicted numbers are not clipped to `target_bounds`.
+            "" if missing.
 
         Returns
         -------
@@ -384,13 +384,14 @@ class LinearModel(PrivateEstimator):
         Notes
         -----
         X must be dense. With a schema it is a frame of pandas. Dates without a type of
-        dates, infinite numbers, and text that `float` cannot read as a number raise an
-        error. A text code such as "1" also matches the text "1.0". With
+        dates, infinite numbers, and durations or text that `float` cannot read as a
+        number raise an error. A text code such as "1" also matches the text "1.0". With
         ``normalize=True``, `Normalizer` does not scale rows with a norm below 2e-15.
 
         The Pipeline is a function of released numbers and public facts. `fit` of the
-        Pipeline or of its clone is ordinary scikit-learn, **without privacy**. The
-        statement still describes the earlier, private fit.
+        Pipeline or of its clone raises an error with a schema, and otherwise is
+        ordinary scikit-learn, **without privacy**. The statement still describes the
+        earlier, private fit.
 
         Examples
         --------
@@ -414,21 +415,22 @@ class LinearModel(PrivateEstimator):
         The further terms are the margins of interactions, and those of a public model
         without its linear part, which `coef_` includes.
         """
-        X = self._rows_to_predict(X)
+        check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
         beside = "public_model_", "interactions_"
         models = [getattr(self, name) for name in beside if hasattr(self, name)]
         scaler, encoder = self.input_scaler_, self._reader.encoder
-        coded = encoder is not None and not (encoder.sparse_output or models)
-        margins = np.empty((X.shape[0], len(coef)))
-        if coded:
-            margins[:] = X.source.margins(coef) + self.intercept_
-        of_model = slice(None) if scaler.public is None else scaler.public
-        for block in () if coded else row_blocks(X):
-            rows = scaler(X[block])
-            margins[block] = rows @ coef.T + self.intercept_
-            for model in models:
-                margins[block] += model.beside(rows[:, of_model])
+        if encoder is not None and not models:
+            margins = encoder.margins(readable(X), coef) + self.intercept_
+        else:
+            X = self._rows_to_predict(X)
+            margins = np.empty((X.shape[0], len(coef)))
+            of_model = slice(None) if scaler.public is None else scaler.public
+            for block in row_blocks(X):
+                rows = scaler(X[block])
+                margins[block] = rows @ coef.T + self.intercept_
+                for model in models:
+                    margins[block] += model.beside(rows[:, of_model])
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
 

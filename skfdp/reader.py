@@ -280,8 +280,7 @@ class Reader:
     def transform(self, model: Any, X: Any) -> np.ndarray | csr_array | LargeTable:
         """Convert new rows in the same way as `read`, for a fitted model."""
         if self.encoder is not None:
-            check_no_path(X)
-            return self.encoder.encoded(self.declaration.schema.select(X, coded=True))
+            return self.encoder.coded(self.encoder.columns(X))
         X = self.checked(model, without_column(X, self.group_column), reset=False)
         check_finite(X, self.mask)
         return X

@@ -31,7 +31,7 @@ from skfdp.data.arrays import (
     column_labels,
     raw_column,
 )
-from skfdp.data.cells import Columns, exact, objects, type_kind
+from skfdp.data.cells import Coded, Columns, exact, objects, type_kind
 from skfdp.data.column_types import (
     TYPES,
     Boolean,
@@ -510,13 +510,15 @@ class TableSchema:
     ) -> Any:
         self._check_complete()
         source.check_has(names)
-        found, lost = {}, np.zeros(0)
+        found, n_rows = {}, 0 if source.index is None else len(source.index)
         for name, raw in source.columns(names).items():
             found[name], lost = self.converted(name, raw, coded)
             if self._type(name).public and lost.any():
+                if isinstance(found[name], Coded):
+                    lost = lost[found[name].codes]
                 warn_caller(self._count(name, raw, lost), UtilityWarning)
+            n_rows = len(raw)
         if coded:
-            n_rows = len(lost) if names else len(source.index)
             return Columns([*found.values()], n_rows)
         pandas = pandas_for()
         for name, values in found.items():
@@ -527,7 +529,7 @@ class TableSchema:
         return rows if source.index is None else rows.set_axis(source.index)
 
     def _type(self, name: str) -> Any:
-        return self.columns.get(name, Ignore())
+        return self.columns[name] if name in self.columns else Ignore()
 
     def converted(
         self, name: str, raw: Any, coded: bool = False
@@ -723,7 +725,7 @@ class OpenTable:
         nameless: Sequence[str] = (),
     ):
         check_names(rows)
-        self._rows, self._read = rows, read
+        self._rows, self._read, self._columns = rows, read, {}
         self.names = [*map(str, column_labels(rows))]
         self.is_file, self.place, self.nameless = is_file, place, nameless
         #: The index of a pandas frame.
@@ -739,13 +741,21 @@ class OpenTable:
     def columns(self, names: Iterable[str]) -> dict[str, Any]:
         """Return raw columns, which are not converted, by name."""
         names = list(names)
-        rows = self._rows if self._read is None else self._read(names)
-        labels = self.names if self._read is None else names
-        return {name: raw_column(rows, labels.index(name)) for name in names}
+        if self._read is None:
+            return {name: self._column(name) for name in names}
+        rows = self._read(names)
+        return {name: raw_column(rows, place) for place, name in enumerate(names)}
+
+    def _column(self, name: str) -> Any:
+        if name not in self._columns:  # pandas takes long, above all by position
+            rows, place = self._rows, self.names.index(name)
+            named = hasattr(type(rows), "iloc") and name in rows.columns
+            self._columns[name] = rows[name] if named else raw_column(rows, place)
+        return self._columns[name]
 
     def kind(self, name: str) -> str:
         """Return the kind of a column's stored type, as `type_kind` does."""
-        return type_kind(raw_column(self._rows, self.names.index(name)))
+        return type_kind(self._column(name))
 
     def check_has(self, names: Iterable[str]) -> None:
         """Refuse a table without these columns; do not reveal its other names."""

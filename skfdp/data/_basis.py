@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from skfdp.data.cells import objects, places_of, read_as
+from skfdp.data.cells import Coded, objects, places_of, read_as
 from skfdp.data.target import Spelling
 
 # Blocks of encoded columns: one for each declared column, or for each part of a date.
@@ -29,8 +29,6 @@ from skfdp.data.target import Spelling
 
 MISSING, OTHER = "missing", "other"
 _GRID = 2.0**52
-#: Equal steps in which knots are looked up.
-_CELLS = 1024
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,6 +108,33 @@ class Block:
         np.put_along_axis(rows, places, values, axis=1)
         return rows
 
+    def curve(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the knots of a number, and the curves' heights at the knots.
+
+        `weights` and the heights have one row per output.
+        """
+        if self.kind == "linear":
+            return self.knots, weights[:, :1] * [0.0, 1.0]
+        if self.end is None:
+            return self.knots, weights[:, : len(self.knots)]
+        # The last knot is followed by the first.
+        heights = np.c_[weights[:, : len(self.knots)], weights[:, 0]]
+        return np.append(self.knots, self.end), heights
+
+    def margins(self, raw: Any, weights: np.ndarray) -> np.ndarray:
+        """Return ``encode(raw) @ weights.T``, without encoded columns."""
+        if isinstance(raw, Coded):
+            return self.margins(raw.cells, weights).take(raw.codes, axis=0)
+        if self.draws == "curve" and len(weights) == 1:
+            knots, (heights,) = self.curve(weights)
+            if np.isfinite(knots[-1] - knots[0]):
+                x = read_as(self.reads, raw)
+                found = np.interp(np.maximum(x, knots[0]), knots, heights)
+                found[np.isnan(x)] = weights[0, self.missing]
+                return found[:, None]
+        places, values = self.entries(raw)
+        return (weights.T[places] * values[:, :, None]).sum(axis=1)
+
     def _replaced(
         self, places: np.ndarray, values: np.ndarray, missing: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -186,23 +211,8 @@ def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def _knot_before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the last knot that is not above x, but not the last of all.
-
-    Most are found in a table of equal steps: ten times as fast as a search.
-    """
-    most = len(knots) - 2
-    if len(x) < _CELLS:
-        return np.minimum(np.searchsorted(knots, x, side="right") - 1, most)
-    with np.errstate(over="ignore", invalid="ignore"):  # bounds near the largest float
-        step = (knots[-1] - knots[0]) / _CELLS or 1.0
-        cell = np.clip(np.nan_to_num((x - knots[0]) / step), 0, _CELLS)
-        starts = knots[0] + step * np.arange(_CELLS + 1)
-    first = np.searchsorted(knots, starts, side="right") - 1
-    guess = np.clip(first, 0, most)[cell.astype(np.intp)]
-    guess += (x >= knots[guess + 1]) & (guess < most)
-    far = np.flatnonzero((x < knots[guess]) | (x >= knots[guess + 1]))
-    guess[far] = np.searchsorted(knots, x[far], side="right") - 1
-    return np.minimum(guess, most)
+    """Return the last knot that is not above x, but not the last of all."""
+    return np.minimum(np.searchsorted(knots, x, side="right") - 1, len(knots) - 2)
 
 
 def _to_unit(x: np.ndarray, low: Any, high: Any) -> np.ndarray:

@@ -104,22 +104,19 @@ def column_labels(X: Any) -> list:
     """Return the column names of a frame or a large table, or an empty list."""
     # `column_names` first, because the `columns` of a pyarrow table are values.
     names = getattr(X, "column_names", getattr(X, "columns", None))
-    return [] if names is None else list(names)
+    return [] if names is None else getattr(names, "tolist", lambda: list(names))()
 
 
 def check_names(X: Any) -> None:
     """Refuse a frame in which two columns have the same name."""
-    names = Counter(map(str, column_labels(X) if is_frame(X) else ()))
-    if twice := [name for name, times in names.items() if times > 1]:
+    names = [*map(str, column_labels(X) if is_frame(X) else ())]
+    if twice := [*(Counter(names) - Counter(set(names)))]:
         raise ValueError(f"X has two columns {twice[0]!r}: rename one.")
 
 
 def raw_column(X: Any, place: int) -> Any:
     """Return the column at a position."""
     if hasattr(type(X), "iloc"):
-        label = X.columns[place]
-        if isinstance(label, str) and X.columns.is_unique:
-            return X[label]  # faster than by position
         return X.iloc[:, place]
     if hasattr(type(X), "get_columns"):
         return X.get_column(X.columns[place])

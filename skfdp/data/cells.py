@@ -157,13 +157,16 @@ def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
         return raw
     dtype = getattr(raw, "dtype", None)
     with contextlib.suppress(Exception):  # fails for text that is not UTF-8
-        if hasattr(raw, "cat") and hasattr(dtype, "categories"):
+        if hasattr(dtype, "categories") and hasattr(raw, "cat"):
             return objects([*exact(dtype.categories), None]), np.asarray(raw.cat.codes)
         # Arrow's numbers have other kinds. Python's floats would lose their precision.
         of_text = hasattr(dtype, "storage") and dtype.kind in "OU"
-        if of_text and hasattr(raw, "factorize"):
-            places, known = raw.factorize()
-            return objects([*known, None]), places
+        array = getattr(raw, "array", None)
+        if of_text and hasattr(array, "__arrow_array__"):
+            found = _chunked(array.__arrow_array__()).dictionary_encode()
+            found = found.combine_chunks()  # of chunks with the same dictionary
+            known = objects([*found.dictionary.to_pylist(), None])
+            return known, found.indices.fill_null(-1).to_numpy()
     return None
 
 

@@ -165,7 +165,8 @@ class Column:
         """Return the typed cells of a raw column, and a mask of unreadable cells.
 
         Typed cells do not change if they are read again; with `coded`, they may be
-        `Coded`. Those of an outcome are its labels.
+        `Coded`, and the mask is then of the different cells. Those of an outcome are
+        its labels.
         """
         found, gone = self.points(raw, schema), self.gone(schema)
         lost = np.isnan(found)
@@ -509,8 +510,9 @@ class Category(Column, type="string"):
         known, at = distinct(raw) or (exact(raw), None)
         if known.dtype.kind in "iu":
             known, at = np.unique(known, return_inverse=True)
-        cells = objects(known)
-        absent, cells = _places_of(self.gone(schema), cells) >= 0, self._meant(cells)
+        cells, gone = objects(known), self.gone(schema)
+        absent = _places_of(gone, cells) >= 0 if gone else False
+        cells = self._meant(cells)
         places = np.where(absent, MISSING_CELL, _places_of(self.values, cells))
         lost = places == UNDECLARED
         if is_outcome:
@@ -520,7 +522,7 @@ class Category(Column, type="string"):
             cells[places == MISSING_CELL] = None
         if at is None:
             return cells, lost
-        return Coded(cells, at) if coded else cells[at], lost[at]
+        return (Coded(cells, at), lost) if coded else (cells[at], lost[at])
 
     def misfit(self, kind: str) -> str | None:  # noqa: D102
         return spelling_of(self.values, "missing").misfit(kind)

@@ -143,20 +143,30 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
             CSR, in canonical form and without stored zeros, if `sparse_output`.
         """
         check_is_fitted(self)
-        check_no_path(X)
-        rows = self.encoded(self.schema.select(X, coded=True))
+        rows = self.coded(self.columns(X))
         return rows if self.sparse_output else rows[:]
+
+    def margins(self, X: Any, coef: np.ndarray) -> np.ndarray:
+        """Return ``transform(X) @ coef.T`` of a table, without encoded rows."""
+        X = self.columns(X)
+        found = np.zeros((len(X), len(coef)))
+        for block in self.blocks_:
+            weights = coef[:, block.start : block.stop]
+            found += block.margins(raw_column(X, block.parent), weights)
+        return found
 
     @property
     def n_encoded(self) -> int:
         """Number of encoded columns."""
         return _width(self.blocks_)
 
-    def encoded(self, X) -> LargeTable | csr_array:
-        """Encode a table that has rows; see `coded`."""
+    def columns(self, X: Any) -> Any:
+        """Return the features of a table that has rows; see `coded`."""
+        check_no_path(X)
+        X = self.schema.select(X, coded=True)
         if not len(X):
             raise ValueError("X has 0 sample(s): at least 1 is needed.")
-        return self.coded(X)
+        return X
 
     def coded(self, X, cut: Sequence[bool] = ()) -> LargeTable | csr_array:
         """Return the encoded rows of a table that has only the features, in order.
@@ -330,15 +340,6 @@ class CodedRows:
             found = self.beside(self.encoded[rows])
             out[:, -found.shape[1] :] = found
         return out
-
-    def margins(self, coef: np.ndarray) -> np.ndarray:
-        """Return ``self[:] @ coef.T``, without storing rows; no part is smoothed."""
-        weights, found = coef.T, np.zeros((self.shape[0], len(coef)))
-        for part in self.parts:
-            own = weights[np.int64(part.start) + part.places]
-            values = 1.0 if part.values is None else part.values[:, :, None]
-            found += (own * values).sum(axis=1)
-        return found
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
