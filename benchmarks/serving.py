@@ -15,6 +15,7 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
+import matplotlib.pyplot  # noqa: F401
 import numpy as np
 import pandas as pd
 import skops.io

@@ -56,10 +56,30 @@ def pipeline_of(model: Any, onnx: bool) -> Any:
     convert = _of_numbers if model._reader.declaration.schema is None else _of_schema
     weights = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
     steps, coef, intercept = convert(model, *weights, onnx)
+    if onnx and _clips(model):
+        steps, coef, intercept = _clipped(model, steps, coef, intercept)
     found = Pipeline([*steps, ("model", _linear(model, coef, intercept, onnx))])
     found.privacy_report_ = json.loads(model.privacy_.to_json())
     found.privacy_statement_ = model.privacy_.statement()
     return found
+
+
+def _clips(model: Any) -> bool:
+    units = getattr(model, "target_map_", None)
+    of_rates = model._reader.declaration.exposure is not None
+    return units is not None and math.isfinite(units.low) and not of_rates
+
+
+def _clipped(model: Any, steps: list, coef: np.ndarray, intercept: np.ndarray) -> tuple:
+    """Return steps that also clip the margin, and weights of the clipped one."""
+    ends = np.array([model.target_map_.low, model.target_map_.high])
+    if model.target_map_.log:  # exp(-87) is the smallest number of float32
+        ends = np.log(np.maximum(ends, np.exp(-87.0)))
+    margin, clip = TruncatedSVD(1), MinMaxScaler(clip=True)
+    margin.components_ = coef
+    clip.fit(ends[:, None] - intercept)
+    steps = [*steps, ("margin", margin), ("bounds", clip)]
+    return steps, np.diff(ends)[None], ends[:1]
 
 
 def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray, onnx: bool) -> Any:
@@ -75,15 +95,14 @@ def _linear(model: Any, coef: np.ndarray, intercept: np.ndarray, onnx: bool) -> 
     else:
         units = model.target_map_
         found = PoissonRegressor() if units.log else LinearRegression()
-        of_rates = model._reader.declaration.exposure is not None
-        if of_rates:
+        if model._reader.declaration.exposure is not None:
             name = model._reader.declaration.exposure_name
             warn_caller(
                 f"the Pipeline predicts the rate of one unit of {name!r}: multiply its "
                 "predictions by this column.",
                 UtilityWarning,
             )
-        if math.isfinite(units.low) and not (of_rates or onnx):
+        if _clips(model) and not onnx:
             clip = FunctionTransformer(
                 inverse_func=np.clip,
                 inv_kw_args={"a_min": units.low, "a_max": units.high},
@@ -175,14 +194,16 @@ def _count(unit: str) -> list[tuple]:
 
 def _readers(onnx: bool) -> dict[str, Any]:
     """Return the transformers of the parts of the first transformer."""
-    imputer, text = SimpleImputer(), ("text", _applied(np.asarray, dtype="T"))
-    strip = (
-        ("strip", _applied(np.strings.strip)),
-        ("object", _applied(np.asarray, dtype="O")),
-    )
+    imputer, cells = SimpleImputer(), _applied(np.asarray, dtype="O", order="F")
+    text, strip = _applied(np.asarray, dtype="T"), _applied(np.strings.strip)
+    # pandas takes twice as long for text that it does not hand over as objects.
+    strip = ("cells", cells), ("text", text), ("strip", strip), ("object", cells)
     codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    # Only numbers and objects have it, so that durations are not read as counts.
+    check = ("check", _applied(np.logical_not))
     found = {
         "numbers": imputer,
+        "kinds": Pipeline([check, ("zeros", _applied(np.zeros_like, dtype="float64"))]),
         # Only numbers have conjugates, so text with other separators is refused.
         "marked": Pipeline([("check", _applied(np.conjugate)), ("fill", imputer)]),
         "dates": _applied(np.isnat),  # refuses other cells
@@ -191,7 +212,7 @@ def _readers(onnx: bool) -> dict[str, Any]:
     for part, (unit, _, _) in PARTS.items():
         more = ("angle", StandardScaler()), ("cosine", _applied(np.cos))
         found[part] = Pipeline([*_count(unit), *more])
-    read = [] if onnx else [text, *strip]
+    read = [] if onnx else strip
     return found | {"texts": Pipeline([*read, ("codes", codes)])}
 
 
@@ -232,6 +253,8 @@ class _Curves:
     def transformers(self, row: dict[str, list]) -> tuple:
         """Return the fitted transformers, weights and intercept, given two rows."""
         rows, parts = pandas_for().DataFrame(row), self.parts
+        if not self.onnx:
+            parts["kinds"] = parts["numbers"]
         readers = _readers(self.onnx)
         readers["texts"].named_steps["codes"].categories = self.levels
         first = _beside(*((name, readers[name], parts[name]) for name in parts))
@@ -244,11 +267,11 @@ class _Curves:
         of, offset, width, weights = zip(*self.ramps, strict=True)
         places = [columns.index(column) for column in of]
         encoded = first.transform(rows)
-        shift, clip = StandardScaler(), _applied(np.clip, a_min=0, a_max=1)
-        repeat = _beside(("ramps", "passthrough", places)).fit(encoded)
-        if self.onnx:  # which has no second ColumnTransformer, and no function
-            repeat, clip = TruncatedSVD(len(places)), MinMaxScaler(clip=True)
-            repeat.components_ = np.eye(len(columns))[places]
+        repeat, shift = TruncatedSVD(len(places)), StandardScaler(copy=False)
+        clip: Any = _applied(np.clip, a_min=0, a_max=1)
+        if self.onnx:  # which has no function
+            clip = MinMaxScaler(clip=True)
+        repeat.components_ = np.eye(len(columns))[places]
         shift.fit(repeat.transform(encoded))
         shift.mean_, shift.scale_ = np.array(offset), np.array(width)
         shift.var_ = shift.scale_**2
@@ -305,12 +328,7 @@ def _at(value: float, knots: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 def _curve(name: str, block: Block, coef: np.ndarray) -> tuple:
     """Return the knots of a number or of days, and the heights at the knots."""
-    own, knots = coef[:, block.start : block.stop], block.knots
-    heights = own[:, : len(knots)]
-    if block.kind == "linear":
-        heights = own[:, :1] * [0.0, 1.0]
-    if block.end is not None:
-        knots, heights = np.append(knots, block.end), np.c_[heights, heights[:, 0]]
+    knots, heights = block.curve(coef[:, block.start : block.stop])
     if not (np.diff(knots) > 0).all():
         raise ValueError(
             f"the bounds of {name!r} are so close that knots coincide, so no Pipeline "
@@ -355,8 +373,7 @@ def _add_levels(
 
     def weights(cells: list) -> np.ndarray:
         read = schema.converted(name, objects(cells))[0]
-        rows = np.hstack([block.encode(read) for block in blocks])
-        return rows @ coef[:, blocks[0].start : blocks[-1].stop].T
+        return sum(b.margins(read, coef[:, b.start : b.stop]) for b in blocks)
 
     other, missing = weights([object(), None])
     column = schema.columns[name]
@@ -374,8 +391,9 @@ def _add_levels(
         cells |= {unicodedata.normalize(form, cell): cell for form in ("NFC", "NFD")}
         cells[cell] = cell
     for value in numbers:  # as columns of numbers hold them
-        texts = repr(value), str(np.float32(value)), f"{value:.0f}"
-        for text in texts[: 2 + value.is_integer()]:
+        stored = np.float32(value)
+        texts = repr(value), str(stored), repr(float(stored)), f"{value:.0f}"
+        for text in texts[: 3 + value.is_integer()]:
             cells.setdefault(text, value)
     for word in (True, False):
         for text in (str(word), str(word).lower(), str(word).upper()):
@@ -383,9 +401,12 @@ def _add_levels(
     for text in ("", "NaT", *sorted(TAKEN_FOR_MISSING)):
         cells.setdefault(text, None)
     # Texts with equal weights have adjacent codes. An undeclared text has the code -1.
-    groups, of_text = np.unique(weights([*cells.values()]), axis=0, return_inverse=True)
+    found = weights([*cells.values()])
+    differs = (found != other).any(axis=1)
+    differs[0] = True  # an encoder needs a level
+    groups, of_text = np.unique(found[differs], axis=0, return_inverse=True)
     order = np.argsort(of_text.ravel(), kind="stable")
-    levels = np.array([*cells], dtype=object)[order]
+    levels = np.array([*cells])[differs][order]
     ends = np.searchsorted(of_text.ravel()[order], np.arange(len(groups))) - 0.5
     widths, heights = [_STEP] * len(ends), np.vstack([other, groups]).T
     curves.add("texts", name, ends, widths, heights)
