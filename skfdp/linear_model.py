@@ -480,21 +480,19 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         object to set parameters: ``NoisyGradientDescent(clip_norm=0.5)``. "auto" is
         "one-shot" if possible, otherwise "noisy-gd".
     public_model : name, classifier or None, default="auto"
-        Model of the public columns, from whose margins the private descent starts. For
-        a public target there are two names; all choices are made by cross-validation
-        on public data. "linear" is a logistic regression; with a schema, of curves.
-        "boosting" is a mean of this model and of boosted trees. "auto" is "boosting"
-        with a schema, and otherwise "linear", whose weights `coef_` includes. (Without
-        public columns the descent starts from the class frequencies. With 10 classes or
-        more there are no trees; with 20 and a large budget "auto" is no model.) For
-        "auto" with a private target and some public columns, a first model is released
+        Model of the public columns, from whose margins the private descent starts.
+        With a public target "linear" is a logistic regression; with a schema, of
+        curves. "boosting" is a mean of this model and of boosted trees; all choices are
+        made by cross-validation. "auto" is "boosting" with a schema, otherwise
+        "linear". With 10 classes or more there are no trees, and with 20 and a large
+        budget "auto" is no model. With a private target "auto" releases a first model,
         as in label-DP, with a share of the budget that depends on public numbers
-        (:ref:`released-first-model`). No first model is released with `C`, a dict as
-        `class_weight`, a public loss, batches, sparse rows, or a solver with
-        `max_weight_norm`. A classifier with `predict_proba` is
-        cloned and fitted on the public columns of ``input_scaler_(X)`` and the public
-        target. A fitted classifier is used unchanged, even if the target is private.
-        Both need public and private columns. None starts from equal classes, or from
+        (:ref:`released-first-model`). `C`, a dict as `class_weight`, a public loss,
+        batches, sparse rows, and a solver with `max_weight_norm` prevent this. A
+        classifier with `predict_proba` is cloned and fitted on the public columns of
+        ``input_scaler_(X)`` and the public target. A fitted classifier is used
+        unchanged, even if the target is private. Without public columns the descent
+        starts from the class frequencies. None starts from equal classes, or from
         released class frequencies if the target is private.
     <neighboring_relation>
     C : float or "auto", default="auto"
@@ -567,6 +565,9 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
       tables the public interval is first narrowed by a histogram of the lengths. With a
       private target the class counts may also be released. A replaced record changes
       the histogram by at most sqrt(2), and a replaced label the counts by sqrt(2).
+    * Before interactions of private columns are made, the mean of the encoded rows is
+      released. These are divided by the largest norm that they can have, so the
+      sensitivity is sqrt(2) under "replace_one" and 1 otherwise.
     * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
       rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
       The rough mean comes from three histograms of the rotated rows. A record is in one
