@@ -696,7 +696,7 @@ def expected_gap(
 
     It interpolates the output of ``benchmarks/reproduce/known_without_data.py``:
     default fits of 20 tables with two classes and 52 to 396 columns. Of such tables
-    that were put aside, 42 % had a loss between the quartiles. Regressions with
+    that were put aside, 44 % had a loss between the quartiles. Regressions with
     nothing public are taken to lose as much.
 
     Examples
