@@ -165,7 +165,8 @@ def _files_of_folder(path: Path) -> tuple[str, list[str]]:
         )
 
     def by_numbers(name: str) -> list:
-        return [int(p) if p.isdigit() else p for p in re.split("([0-9]+)", name)]
+        parts = re.split("([0-9]+)", name)
+        return [int(p) if place % 2 else p for place, p in enumerate(parts)]
 
     ordered = sorted(names, key=by_numbers)
     if ordered != names:

@@ -30,7 +30,7 @@ def is_frame(X: Any) -> bool:
 def is_dask(X: Any) -> bool:
     """Whether X is an array or a frame of Dask; imports nothing."""
     package = type(X).__module__.partition(".")[0]
-    return package in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+    return package in ("dask", "dask_expr") and hasattr(type(X), "to_delayed")
 
 
 def readable(given: Any) -> Any:
@@ -39,6 +39,11 @@ def readable(given: Any) -> Any:
     pandas copies `attrs` with each column that is selected, and they may hold objects
     that cannot be copied. So they are dropped. Other objects are returned unchanged.
     """
+    if type(given).__name__.startswith("Delayed"):  # of Dask; it has any attribute
+        raise TypeError(
+            "a Delayed has neither rows nor types yet: pass its compute(), or a Dask "
+            "frame or array."
+        )
     if hasattr(type(given), "detach"):  # a tensor of torch
         with contextlib.suppress(Exception):
             np.asarray(given)

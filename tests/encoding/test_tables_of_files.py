@@ -342,6 +342,14 @@ def test_masked_cells_of_an_open_table_are_missing(dtype):
 
 
 @pytest.mark.extra("dask")
+def test_a_delayed_table_is_refused():
+    import dask
+
+    with pytest.raises(TypeError, match="a Delayed has neither rows nor types yet"):
+        clone(SOON).fit(dask.delayed(X), Y)
+
+
+@pytest.mark.extra("dask")
 def test_a_masked_public_target_is_missing_in_dask_too():
     import dask.array as array
 

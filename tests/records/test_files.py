@@ -234,7 +234,7 @@ def written(folder, names, **options):
     return folder
 
 
-@pytest.mark.parametrize("names", ["part.{}.parquet", "{}/rows.parquet", "m{}-2026.pq"])
+@pytest.mark.parametrize("names", ["part.{}.parquet", "{}/rows.parquet", "²m{}-٣.pq"])
 def test_g19_files_are_read_in_the_order_of_their_numbers(tmp_path, names):
     written(tmp_path, map(names.format, range(12)), index=False)
     with pytest.warns(UtilityWarning, match="in the order of the numbers") as caught:
