@@ -402,10 +402,24 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             reader=Reader(declared, columns=named),
             **facts[0],
         )
-        if self._target == "labels" and self.epsilon != math.inf:
+        if self.epsilon != math.inf:
             self._warn_of_few(public, n_outputs)
         pairs = [*zip(targets, map(self._space, facts), strict=True)]
         return use(Records((inner, X, routed), pairs, public))
+
+    def _warn_of_few(self, public: PublicRecords, n_outputs: int) -> None:
+        n_rows = public.n_records
+        n_classes = 0 if public.classes is None else len(public.classes)
+        worth = n_rows * self._worth(_each(self.epsilon, n_outputs), n_classes)
+        if worth < 10 * (public.n_features + 1) * max(1, n_classes - 1):
+            other = "LogisticRegression" if n_classes else "Regressor"
+            warn_caller(
+                f"the budget is small: {n_rows} random targets tell at most as much as "
+                f"about {worth:.0f} exact ones, fewer than 10 for each weight of a "
+                "linear model. Raise epsilon, use more records, or use "
+                f"FeatureDP{other}(public_features='all').",
+                UtilityWarning,
+            )
 
     def _method(self, public: PublicRecords, budget: Budget) -> _Randomise:
         return _Randomise(self._fit_inner)
@@ -501,19 +515,11 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
     ) -> None:
         self._set(locals())
 
-    def _warn_of_few(self, public: PublicRecords, n_outputs: int) -> None:
-        n_rows, n_classes = public.n_records, len(public.classes)
-        # The share of labels that are not replaced, whose square divides the variance.
-        kept = math.expm1(_each(self.epsilon, n_outputs))
-        kept /= kept + n_classes
-        if kept**2 * n_rows < 10 * (public.n_features + 1) * (n_classes - 1):
-            warn_caller(
-                f"the budget is small: {n_rows} random labels tell as much as about "
-                f"{kept**2 * n_rows:.0f} exact ones, fewer than 10 for each weight of "
-                "a linear model. Raise epsilon, use more records, or use "
-                "FeatureDPLogisticRegression(public_features='all').",
-                UtilityWarning,
-            )
+    @staticmethod
+    def _worth(epsilon: float, n_classes: int) -> float:
+        # The share of labels that are kept, whose square divides the variance.
+        kept = math.expm1(epsilon)
+        return (kept / (kept + n_classes)) ** 2
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> np.ndarray:
@@ -663,6 +669,13 @@ class LabelDPRegressor(RegressorMixin, _LabelDP):
         """
         each = zip(*self._compared(X, y), strict=True)
         return float(np.mean([r_squared(*one, sample_weight) for one in each]))
+
+    @staticmethod
+    def _worth(epsilon: float, n_classes: int) -> float:
+        chances, cells, sums = of_numbers(epsilon)
+        scale = WHOLE / ((chances.high - chances.low) * int(sums[-1]))
+        noise = chances.low / WHOLE * float(((cells * scale) ** 2).sum())
+        return 1 / (1 + 3 * noise)  # exact numbers all over the bounds vary by 1 / 3
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> tuple[float, float]:

@@ -363,10 +363,17 @@ REFUSED = [
 
 def test_a_budget_that_leaves_few_exact_labels_warns():
     model = LabelDPClassifier(LogisticRegression(), 0.1, classes=["no", "yes"])
-    with pytest.warns(skfdp.UtilityWarning, match="900 random labels .* about 2 exact"):
+    with pytest.warns(
+        skfdp.UtilityWarning, match="900 random targets .* about 2 exact"
+    ):
         model.plan(TABLE, Y)
     with warnings.catch_warnings(action="error"):
         model.set_params(epsilon=2.0).plan(TABLE, Y)
+    numbers = LabelDPRegressor(LinearRegression(), 0.1, target_bounds=(0, 1))
+    with pytest.warns(
+        skfdp.UtilityWarning, match="900 random targets .* about 1 exact"
+    ):
+        numbers.plan(TABLE, X[:, 0])
 
 
 def test_refusals_come_before_the_charge():
