@@ -361,7 +361,7 @@ class Coordinates:
     #: factor divided by the largest one. If the factors differ too much, all are
     #: applied before quantisation.
     scale: float | np.ndarray
-    #: Value of the constant last column, on the grid; None: no intercept.
+    #: Value of the constant last column, rounded to the grid; None: no intercept.
     bias: float | None
     #: Standard deviation of the noise in a private entry of `mean`.
     mean_error: float = 0.0
@@ -371,20 +371,16 @@ class Coordinates:
     #: clipped to this norm.
     longest: float | None = None
 
-    @classmethod
-    def centred(
-        cls, input_scaler, mean, scale, bias, mean_error=0.0, longest=None
-    ) -> Coordinates:
-        """Round the bias to the grid, and the mean if rows are quantised first."""
-        before, after, is_far = _factors(scale, mean)
-        if longest is not None:
+    def __post_init__(self):
+        before, after, is_far = _factors(self.scale, self.mean)
+        bias, moves = self.bias, self.longest is not None
+        if moves:
             after = _REACH_OF_MOVED
         elif not is_far:
-            mean = on_grid(mean * before) / before
-        if bias is not None and (longest is None or math.isinf(longest)):
+            vars(self).update(mean=on_grid(self.mean * before) / before)
+        if bias is not None and (not moves or math.isinf(self.longest)):
             bias = on_grid(bias / after)
-            bias = (bias if longest is not None else max(bias, GRID)) * after
-        return cls(input_scaler, mean, scale, bias, mean_error, longest)
+            vars(self).update(bias=(bias if moves else max(bias, GRID)) * after)
 
     def grid(
         self, X: LazyRows | np.ndarray | csr_array, target: np.ndarray | None = None

@@ -77,7 +77,8 @@ class Centring:
     clip_features: bool = False
     #: Value of the constant column that carries the intercept, or None without one.
     bias: float | None = computed()
-    _centres: bool = computed()
+    #: Whether the kind and the intercept let it centre columns.
+    centres: bool = computed()
     #: Whether the mean is adaptive, which needs a table of rows before a grid.
     adapts: bool = computed()
 
@@ -86,7 +87,7 @@ class Centring:
         bias = 1.0 if self.clip_features else parameters.BIAS_FEATURE
         vars(self).update(
             bias=bias if self.fit_intercept else None,
-            _centres=centres,
+            centres=centres,
             adapts=self.kind == "adaptive" and centres,
         )
 
@@ -105,12 +106,6 @@ class Centring:
             "normalize": (Needs.NO_SCHEMA,),
         }
 
-    def prepare(self, public: PublicRecords) -> Moments | None:
-        """Return the moments of the public columns, or None without such columns."""
-        if not public.mask.any():
-            return None
-        return public_moments(public, centre=self._centres)
-
     def can_learn_mean(self, public: PublicRecords, mu: float, signed: bool) -> bool:
         """Whether to release the mean of the private columns, from public numbers.
 
@@ -120,7 +115,7 @@ class Centring:
         its release does not pay, except in regressions. If contributions are `signed`
         without a mean, their sensitivity is smaller, and the limit is 1/4.
         """
-        if not self._centres:
+        if not self.centres:
             return False
         if (
             self.kind in ("gaussian", "adaptive")
@@ -168,7 +163,7 @@ class Centring:
             if wide and noise < _NOISE_OF_COUNTS:
                 wanted.append((LENGTHS, share, BinCounts.planned(1), 1))
             wanted.append((LENGTH, share, RowSum.planned(), n_steps))
-        if mean and self._centres:
+        if mean and self.centres:
             share = self.mean_fraction
             if share == "auto":
                 share = parameters.mean_fraction(mu, n, public.n_private)
@@ -189,7 +184,7 @@ class Centring:
         mean, spread = moments
         scale = 1 / spread if spread > 0 else 1.0
         bias = self.bias if bias is None else bias
-        return Coordinates.centred(public.input_scaler, mean, scale, bias)
+        return Coordinates(public.input_scaler, mean, scale, bias)
 
     def coordinates(
         self,
@@ -222,7 +217,7 @@ class Centring:
             )
             known = public.input_scaler, mean, 1 / (part * furthest), self.bias
             longest = LONGEST if self.clip_features else math.inf
-            return Coordinates.centred(*known, error, longest)
+            return Coordinates(*known, error, longest)
         unit = self._unit(records, plan, mechanism)
         mean, scale, error = np.zeros(mask.size), 1 / unit, 0.0
         event = plan.event("mean")
@@ -240,7 +235,7 @@ class Centring:
             mean[mask], spread = moments
             ours, theirs = norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
-        return Coordinates.centred(public.input_scaler, mean, scale, bias, error)
+        return Coordinates(public.input_scaler, mean, scale, bias, error)
 
     def _unit(self, records: Records, plan: Plan, mechanism: Mechanism) -> float:
         """Return the typical norm, perhaps released, of a scaled row's private part."""

@@ -32,7 +32,7 @@ from skfdp.queries.linear import (
 )
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import NoisyGradientDescent, parameters, postprocessing, public_model
-from skfdp.solvers.centring import Centring, Moments
+from skfdp.solvers.centring import Centring, Moments, public_moments
 from skfdp.solvers.method import Budget, Needs, Plan, of_weights
 from skfdp.solvers.postprocessing import (
     ESTIMATED,
@@ -471,7 +471,9 @@ class Descent:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Compute the moments of public columns, a public model, and public rows."""
-        moments = self.centring.prepare(public)
+        moments = None
+        if public.mask.any():
+            moments = public_moments(public, centre=self.centring.centres)
         found: dict[str, Any] = {"moments": moments, "has_model": self.follows}
         if self.scales is None and public.mask.all():  # label-DP: public rows
             coordinates = self.centring.public_coordinates(public, moments)

@@ -366,7 +366,7 @@ class NetworkDescent:
         # Rows and their constant column are divided by `bound`. After this division the
         # constant must be at most 1. So the constant input of the network is 1, or
         # `bound` if `bound` is below 1.
-        coordinates = Coordinates.centred(
+        coordinates = Coordinates(
             input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
         network = glorot(self.widths, mechanism.streams.public("network"))
