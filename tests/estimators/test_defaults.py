@@ -14,7 +14,7 @@ MU, ROWS, COLUMNS = st.floats(1e-6, 1e3), st.integers(2, 10**9), st.integers(1, 
 
 @given(mu=MU, n=ROWS, d=COLUMNS, m=st.integers(1, 1000))
 def test_rules_stay_in_range(mu, n, d, m):
-    s2n = defaults.signal_to_noise(mu, n, d, m)
+    s2n = mu * n / math.sqrt(d * m)
     assert 0.02 <= defaults.mean_fraction(mu, n, d) <= 0.15
     clip = defaults.clip_norm(s2n)
     assert 0.1 <= clip <= max(0.8, 0.8 * math.sqrt(s2n / 1000))
