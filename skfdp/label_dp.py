@@ -414,7 +414,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         if worth < 10 * (public.n_features + 1) * max(1, n_classes - 1):
             other = "LogisticRegression" if n_classes else "Regressor"
             warn_caller(
-                f"the budget is small: {n_rows} random targets tell at most as much as "
+                f"the budget is small: {n_rows} random targets are worth at most "
                 f"about {worth:.0f} exact ones, fewer than 10 for each weight of a "
                 "linear model. Raise epsilon, use more records, or use "
                 f"FeatureDP{other}(public_features='all').",

@@ -201,8 +201,8 @@ class Declaration:
             )
         if self.n_records is not None and (mask.any() or self.public_target):
             raise ValueError(
-                "neighboring_relation='add_or_remove_one' is of whole records, so no "
-                "part of them can be public: use 'replace_one' or 'replace_special'."
+                "neighboring_relation='add_or_remove_one' protects whole records, so "
+                "no part of them can be public: use 'replace_one' or 'replace_special'."
             )
 
 

@@ -651,8 +651,8 @@ def warn_of_public_model(model: Any) -> None:
     public_model = getattr(model, "public_model_", None)
     if public_model is not None and public_model.share:
         warn_caller(
-            f"public_model={public_model.name} has a margin of its own: coef_ and what "
-            "is computed from it show only what is added to it (public_model='linear' "
-            "has none).",
+            f"public_model={public_model.name} is not linear, so coef_ and what is "
+            "computed from it lack its part of the margins: use public_model='linear' "
+            "if they are to be complete.",
             UtilityWarning,
         )
