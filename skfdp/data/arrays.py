@@ -335,8 +335,8 @@ def numeric_target(y: Any) -> Any:
         return numbers(raw)
     if kind in ("date", "period", "other"):
         raise ValueError(
-            "y holds values that are not numbers: convert the target of a regressor to "
-            "numbers."
+            f"y holds values that are not numbers ({_NOT_NUMBERS[kind][0]}): convert "
+            "the target of a regressor to numbers."
         )
     is_array = isinstance(raw, np.ndarray)
     return as_array(raw) if kind == "text" and not is_array else y

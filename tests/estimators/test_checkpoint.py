@@ -265,7 +265,7 @@ def test_what_cannot_be_used_is_refused_before_the_charge(path, ledger):
         model.fit(X, Y)
         model.fit(OTHER, Y)
     da = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match="not Dask"):
+    with pytest.raises(ValueError, match="not with Dask"):
         within(path, model, da.from_array(X), da.from_array(Y))
     assert len({one.charge for one in ledger.entries}) == 1
 
