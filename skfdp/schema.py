@@ -852,7 +852,10 @@ def _from_properties(found: Any, path: str) -> TableSchema:
         given: dict[str, Any] = {} if own else {"declared_by": Path(path).name}
         fields = found.pop("fields")
         if isinstance(fields, list):
-            fields = {field["name"]: field for field in fields}
+            names = [field["name"] for field in fields]
+            if len({*names}) < len(names):
+                raise SchemaError(f"{path!r} has two fields of one name: rename one.")
+            fields = dict(zip(names, fields, strict=True))
         if own:
             found |= found.pop("dialect", {})
         else:  # the standard has these marks in each field
@@ -871,8 +874,9 @@ def _from_properties(found: Any, path: str) -> TableSchema:
                 (line,) = value
                 check_number(key, line, integral=True)
                 value = line - 1
-            if key in _SETTINGS and (filled({key: value}) or key in _MAY_BE_EMPTY):
-                given[_SETTINGS[key][0]] = value
+            kept = filled({key: value}).get(key, "")
+            if key in _SETTINGS and (kept != "" or key in _MAY_BE_EMPTY):
+                given[_SETTINGS[key][0]] = kept
         outcomes = given.get("outcomes", ())
         columns = {
             name: column_of(entry, name in outcomes, f"{name!r} in {path!r}", own)

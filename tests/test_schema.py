@@ -694,7 +694,9 @@ FIELD, TYPED = "[fields]\na = {{constraints = {{{}}}}}", "[fields]\na = {type = 
         ("[fields]\na = {rolle = 'x'}", "has the unknown entry 'rolle'"),
         ("[fields]\na = {type = 'geopoint'}", "the unknown entry 'geopoint'"),
         ("[fields]\na = {type = 'boolean', basis = 'x'}", "the unknown entry 'basis'"),
-        (FIELD.format("low = 1"), "do not fit its type any"),
+        (FIELD.format("low = 1"), "has the unknown entry 'low': use one of minimum, m"),
+        (FIELD.format("enum = [['a'], ['b']]"), "holds .*: list text or numbers"),
+        ("[[fields]]\nname = 'a'\n[[fields]]\nname = 'a'", "has two fields of one na"),
         (f"{TYPED}'string', constraints = {{minimum = 1}}}}", "fit its type string"),
         (f"{TYPED}'boolean', constraints = {{enum = ['ja', 'no']}}}}", "type boolean"),
         (FIELD.format("minimum = 1, enum = ['ja', 'nein']"), "its type string"),
@@ -726,7 +728,8 @@ def test_a_table_schema_of_the_frictionless_standard(tmp_path):
         {"name": "note", "type": "string", "title": "A note", "missingValues": []},
         {"name": "where", "type": "geopoint"},
     ]
-    schema = {"fields": fields, "missingValues": ["", "-"], "primaryKey": "age"}
+    words = ["", {"value": "-", "label": "none"}]
+    schema = {"fields": fields, "missingValues": words, "primaryKey": "age"}
     expected = TableSchema(
         {
             "age": Number(17, 90, integer=True),

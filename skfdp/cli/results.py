@@ -394,8 +394,11 @@ def ledger(arguments: argparse.Namespace) -> None:
     if (path := arguments.report) is None:
         lines[-1] += " An older copy passes, too: compare a report by --report."
     else:
-        with refusing(ValueError, OSError):
-            found = read_report(path)
+        try:
+            with refusing(ValueError):
+                found = read_report(path)
+        except OSError as error:
+            raise CommandError(f"cannot read '{path}': {error.strerror}.") from None
         charges = {receipt.charge for receipt in found.receipts}
         own = (one for one in ledgers if charges & {e.charge for e in one.entries})
         with refusing(ValueError, raised=OutputError):

@@ -755,7 +755,10 @@ def column_of(entry: Any, outcome: bool, place: str, own: bool) -> Column:
         _KEYS.get(one.name, one.name): one.name for one in dataclasses.fields(kind)
     }
     takes = {key: known.pop(key) for key in _LIMITS if key in known}
-    if own and limits.keys() - takes.keys() - _NOT_READ:
+    unread = limits.keys() - takes.keys() - _NOT_READ if own else ()
+    for key in sorted({*unread} - {*_LIMITS}):
+        raise unknown_entry(f"constraints of {place}", key, _LIMITS)
+    if unread:
         raise SchemaError(
             f"constraints of {place} do not fit its type {stated}: change one of them."
         )
@@ -772,17 +775,22 @@ def column_of(entry: Any, outcome: bool, place: str, own: bool) -> Column:
         of_numbers = stated in ("number", "integer", "year")
         found[takes[key]] = _as_numbers(limits[key]) if of_numbers else limits[key]
     for key, value in entry.items():
+        if own and key not in (*known, *_NOT_READ):
+            raise unknown_entry(place, key, ("type", "constraints", *known))
         if key in known and value != "default":
             found[known[key]] = value
-        elif own and key not in _NOT_READ:
-            raise unknown_entry(place, key, ("type", "constraints", *known))
     return kind(**found)
 
 
 def filled(entry: Mapping) -> dict[str, Any]:
-    """Return the entries that are not empty."""
+    """Return the entries that are not empty; missing values without their labels."""
     none = "missingValues", []  # states that no word counts as missing
-    return {k: v for k, v in entry.items() if v not in ("", [], None) or (k, v) == none}
+    kept = {k: v for k, v in entry.items() if v not in ("", [], None) or (k, v) == none}
+    if isinstance(words := kept.get("missingValues"), list):
+        kept["missingValues"] = [
+            word["value"] if isinstance(word, Mapping) else word for word in words
+        ]
+    return kept
 
 
 def _as_numbers(value: Any) -> Any:

@@ -218,6 +218,8 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
     numbers_only: dict[float, Any] = {}
     numbers: dict[float, Any] = {}
     for value in declared:
+        if isinstance(value, (list, tuple, set, Mapping)):
+            raise ValueError(f"{name} holds {shown(value)}: list text or numbers.")
         level = _level(value)
         if level is None:
             raise ValueError(
