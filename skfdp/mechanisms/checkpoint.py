@@ -191,6 +191,8 @@ def _facts(
     yield _hash(records.exposure)
     if found.sparse:
         yield _hash((X.shape, X.data, X.indices, X.indptr))
+    elif found.encoding is not None:  # sums of encoded rows tell more than smooth rows
+        yield _hash((X.rows, [(one.places, one.values) for one in X.source.parts]))
     else:
         yield from (_hash(np.asarray(X[block])) for block in blocks(*X.shape))
 

@@ -23,6 +23,7 @@ from skfdp import (
     FeatureDPLogisticRegression,
     PrivacyBudgetError,
     PrivacyLedger,
+    TableSchema,
     open_table,
 )
 from skfdp.audit import audit_replay
@@ -31,6 +32,7 @@ from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy.assumptions import KEY_UNREAD
 from skfdp.privacy.ledger_file import Store
+from skfdp.schema import Label, Number
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,
@@ -361,6 +363,17 @@ def test_another_interpreter_gives_the_same_bits(path):
         done = subprocess.run(command, env=more, capture_output=True, text=True)
         told.add(done.stdout)
     assert len(told) == 1 and len(told.pop()) == 65
+
+
+def test_a_key_is_of_one_table_even_if_smooth_rows_are_equal():
+    schema = TableSchema({"a": Number(0, 1), "y": Label([0, 1])}, outcomes=["y"])
+    model, found = DPSGDFClassifier(0.05, schema=schema), []
+    for cell in (0.5, None):  # the middle of the bounds, and a missing value
+        table = pd.DataFrame({"a": [cell, *X[1:, 0]]})
+        records = model._on_records(lambda found: found, table, Y)
+        found.append([*checkpoint._facts(records, {}, model.plan(table, Y))])
+        found[-1].append(records.X[:].tobytes())
+    assert [one == other for one, other in zip(*found, strict=True)][-2:] == [0, 1]
 
 
 def test_an_audit_finds_no_difference(path):
