@@ -750,7 +750,7 @@ class Scored:
         `fitted_target` is the name of the target in the model's report.
         """
         X, y, by, groups = map(readable, (X, y, by, groups))
-        schema = declared_by(layout.model, "schema")
+        schema, beside = declared_by(layout.model, "schema"), {}
         if schema is None:
             X, groups = without_group_column(X, groups)
         else:
@@ -759,6 +759,8 @@ class Scored:
             if isinstance(by, str) and by in raw.columns:
                 by = raw[by]
             y, groups = schema.read_outcome(name, y), schema.groups(raw, groups)
+            if schema.exposure is not None:  # no feature, but read by `predict`
+                beside = {schema.exposure: schema.exposures(raw)}
         y = numeric_target(y) if layout.classes is None else y
         check_no_path(X)
         check_names(X)
@@ -778,7 +780,8 @@ class Scored:
         own = column_labels(X) if is_frame(X) else []
         own = own * all(isinstance(label, str) for label in own)
         check_columns(layout.model, n_columns, own or None)
-        columns = column_names(own or None, n_columns)
+        columns = (*column_names(own or None, n_columns), *beside)
+        X = X.assign(**beside) if beside else X
         group, found, by_name = _groups(X, by, columns, own)
         if by is not None and by_name not in columns:
             columns = (*columns, by_name)

@@ -15,6 +15,7 @@ from skfdp import (
     PrivacyLedger,
     PrivacyWarning,
     TableSchema,
+    private_score,
 )
 from skfdp.data.grid import GridRows
 from skfdp.data.units import Units
@@ -228,6 +229,16 @@ def test_persons_weights_and_added_records_are_possible():
     assert model.predict(TABLE).sum() == pytest.approx(total, rel=0.2)
     model.set_params(neighboring_relation=AddOrRemoveOne(N)).fit(*given)
     assert model.predict(TABLE).sum() == pytest.approx(total, rel=0.2)
+
+
+@BOTH
+def test_a_private_score_reads_the_exposure(public):
+    model = fitted(public=public)
+    known = {"metrics": "mean_absolute_error", "model_is_public": True}
+    found = private_score(model, TABLE, TABLE["claims"], 8.0, random_state=0, **known)
+    error = np.abs(model.predict(TABLE) - TABLE["claims"]).mean()
+    assert found.values["mean_absolute_error"] == pytest.approx(error, rel=0.05)
+    assert "days" in found.privacy_.private_features
 
 
 def test_a_schema_file_and_a_table_keep_the_exposure(tmp_path):
