@@ -200,7 +200,7 @@ def known(pattern: str, start: str = "now") -> float:
 def gains_of_networks() -> list[float]:
     """Return what networks gain over linear models: a mean for each line of results."""
     runs: dict = {}
-    for path in RESULTS.glob("network_*.json"):
+    for path in RESULTS.glob("network_[!p]*.json"):
         for key, values in json.loads(path.read_text("utf-8"))["cells"].items():
             gains = np.subtract(values["network"], values["linear"])
             runs.setdefault((path, key.rpartition(" | ")[0]), []).append(gains)

@@ -34,6 +34,7 @@ from skfdp.solvers import (
     parameters,
     resolve,
 )
+from skfdp.solvers.descent import Descent
 from skfdp.solvers.method import Method, Plan
 from skfdp.solvers.network import (
     Network,
@@ -42,6 +43,7 @@ from skfdp.solvers.network import (
     Neurons,
     WithNeurons,
     hidden_layers,
+    public_network,
 )
 from skfdp.solvers.parameters import ASSUMPTIONS, n_threads
 from skfdp.solvers.postprocessing import LinearFit
@@ -66,15 +68,13 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     r"""Differentially private ReLU network; columns and the target may be public.
 
     By default it is `FeatureDPLogisticRegression` on the columns and on hidden neurons
-    with fixed random weights. The neurons are left out, and the network computes the
-    linear model of the columns, if the budget is small for them, if they are fewer than
-    the columns, or if the table has a schema (whose interactions and trees a network
-    lacks), is sparse, large or of Dask, or lacks bounds. A `solver` trains all weights
-    instead, from random ones: DP-SGD, or Algorithm 1 of Mahloujifar et al. (2023). At
-    epsilon 1 this was mostly far behind (:ref:`networks-measured`).
-
-    Most users need only the first group of parameters. The defaults of the others were
-    chosen by experiments on tables and images (:ref:`mlp`).
+    with fixed random weights, which are left out if the budget is small for them. With
+    a public target, a network of the public columns may join the public model. It is
+    the linear model alone if neurons are fewer than the columns, or if the table has a
+    schema (whose interactions and trees a network lacks), is sparse, large or of Dask,
+    or lacks bounds. A `solver` trains all weights instead, from random ones: DP-SGD, or
+    Algorithm 1 of Mahloujifar et al. (2023). At epsilon 1 this was mostly far behind
+    (:ref:`networks-measured`).
 
     Parameters
     ----------
@@ -123,6 +123,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         Encoder of the columns; only with a schema.
     <input_scaler_>
     <solver_>
+    public_model_ : PublicModel
+        If there is one, its margins times its `share` are added to those of `coefs_`.
     <n_iter_>
     n_layers_ : int
         Number of layers, including input and output.
@@ -201,16 +203,10 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         return "linear" if self._is_linear else "clipped"
 
     @property
-    def _keeps_order(self) -> bool:
-        return self._is_linear
-
-    @property
-    def _omits_zeros(self) -> bool:
-        return self._is_linear
-
-    @property
     def _is_linear(self) -> bool:
         return isinstance(self.solver, str) and self.solver == "auto"
+
+    _keeps_order = _omits_zeros = _is_linear
 
     @property
     def _linear(self) -> _Linear:
@@ -287,6 +283,9 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         if neurons is not None:
             wide = neurons.of_public(public)
         for method in self._linear._methods(wide):
+            if isinstance(method, Descent):
+                beside = public_network(public, hidden)
+                method = dataclasses.replace(method, beside=beside)
             yield WithNeurons(method, neurons, wide)
 
     def _neurons(self, public: PublicRecords) -> Neurons | None:
@@ -323,6 +322,8 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             weights = linear["coef_"], linear["intercept_"]
             network = Network.linear(*weights, hidden, neurons, scaler)
             known["solver_"] = linear["solver_"]
+            if found.public_model is not None and found.public_model.share:
+                known["public_model_"] = found.public_model
         else:
             network, scaler = found.network, found.input_scaler
             if self._balances:  # only with a public target
@@ -346,7 +347,12 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     def _margins(self, X) -> np.ndarray:
         X = self._rows_to_predict(X)
         network = Network(self.coefs_, self.intercepts_)
+        model, scaler = getattr(self, "public_model_", None), self.input_scaler_
+        of_model = slice(None) if scaler.public is None else scaler.public
         margins = np.empty((X.shape[0], len(self.intercepts_[-1])))
         for block in row_blocks(X):
-            margins[block] = network.margins(self.input_scaler_(X[block]))
+            rows = scaler(X[block])
+            margins[block] = network.margins(rows)
+            if model is not None:
+                margins[block] += model.beside(rows[:, of_model])
         return margins[:, 0] if margins.shape[1] == 1 else margins

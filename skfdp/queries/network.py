@@ -436,10 +436,7 @@ class Operations:
 
 
 class Weights(NamedTuple):
-    """Integer weights of one layer for the forward and the backward pass, with scales.
-
-    Each row of weights has a power of two as its scale.
-    """
+    """Integer weights of one layer, forward and backward, and scales of their rows."""
 
     forward: Any
     backward: Any

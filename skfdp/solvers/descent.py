@@ -420,7 +420,8 @@ class Descent:
     Classifiers have the strength s of a `penalty` ``s / 2 |w|**2`` per record, and
     regressions the `scales` of their target and penalty. `padding` names the values
     that replace private columns in a public loss, "zero" or "gaussian". `public_model`
-    is the model to start from, as in `FeatureDPLogisticRegression`.
+    is the model to start from, as in `FeatureDPLogisticRegression`, and `beside` one
+    that it may average with a linear model, an estimator instead of trees.
     `follows` is whether the descent starts at the margins of a released model instead.
     """
 
@@ -431,6 +432,7 @@ class Descent:
     scales: TargetScales | None = None
     padding: str | None = None
     public_model: Any = None
+    beside: Any = None
     follows: bool = False
     n_jobs: int = 1
 
@@ -520,7 +522,7 @@ class Descent:
     def _resolved(self, spec: Any, public: PublicRecords) -> Any:
         # Trees would take every core, and many times as long if others use them.
         with threadpool_limits(self.n_jobs, "openmp"):
-            return resolve_public_model(spec, public)
+            return resolve_public_model(spec, public, self.beside)
 
     def plan(self, public, prepared, budget: Budget) -> DescentPlan:
         """Resolve every "auto" and calibrate the noise."""
@@ -582,7 +584,9 @@ class Descent:
                 public.n_private - public.n_products,
                 public.n_classes,
                 public.has_target,
-            ),
+            )
+            if self.beside is None
+            else None,
             counts_labels=budget.relation.counts_are_public
             and CLASS_COUNTS in map(operator.attrgetter("label"), others),
             learning_rate=learning_rate,

@@ -9,6 +9,9 @@ import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from skfdp.data.grid import blocks
 from skfdp.data.input_scaler import Coordinates, InputScaler
@@ -53,8 +56,8 @@ class Network(NamedTuple):
         are left over are 0. Hidden layers must have a width of at least
         ``2 * n_outputs``.
         """
-        n_outputs, n_inputs = len(coef), 0 if scaler.low is None else len(scaler.low)
-        n_inputs = n_inputs if neurons is not None else coef.shape[1]
+        n_outputs, n_inputs = coef.shape
+        n_inputs -= 0 if neurons is None else len(neurons.public)
         coef, of_neurons = coef[:, :n_inputs].T, coef[:, n_inputs:].T
         if not hidden:
             return cls([coef], [intercept])
@@ -106,20 +109,34 @@ def glorot(widths: tuple[int, ...], generator: np.random.Generator) -> Network:
 
 def hidden_layers(hidden_layer_sizes) -> tuple[int, ...]:
     """Return the widths of the hidden layers, or raise ValueError."""
-    sizes = hidden_layer_sizes
-    if isinstance(sizes, numbers.Integral) and not isinstance(sizes, bool):
-        sizes = (sizes,)
-    elif isinstance(sizes, np.ndarray):
-        sizes = tuple(np.atleast_1d(sizes))
-    valid = isinstance(sizes, (tuple, list)) and all(
-        isinstance(size, numbers.Integral) and 1 <= size <= WIDEST for size in sizes
-    )
-    if not valid:
+    sizes = np.atleast_1d(np.asarray(hidden_layer_sizes, dtype=object))
+    whole = (isinstance(n, numbers.Integral) and n is not True for n in sizes)
+    if not (all(whole) and all(1 <= n <= WIDEST for n in sizes)):
         raise ValueError(
             f"hidden_layer_sizes={shown(hidden_layer_sizes)} must be an int or a "
             f"sequence of ints from 1 to {WIDEST}."
         )
-    return tuple(int(size) for size in sizes)
+    return tuple(map(int, sizes))
+
+
+def widths_beside(public: PublicRecords, hidden: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the widths of layers beside a linear model, if above that of X, or ()."""
+    plain = public.encoding is None and isinstance(public._table, np.ndarray)
+    plain = plain and not public.in_partitions
+    widths = tuple(width - 2 * public.n_outputs for width in hidden)
+    wide = min(widths, default=0) >= public.n_features
+    return widths if wide and plain and public.bounded.all() else ()
+
+
+def public_network(public: PublicRecords, hidden: tuple[int, ...]) -> Any:
+    """Return a network of public columns and a public target, None where of no use."""
+    widths = widths_beside(public, hidden)
+    weighs = public.shares is not None  # which needs scikit-learn 1.7
+    if weighs or not (widths and public.has_target and public.mask.any()):
+        return None
+    epochs = max(1, min(50, 10**6 // public.n_rows))
+    network = MLPClassifier(widths, alpha=1.0, max_iter=epochs, random_state=0)
+    return make_pipeline(MinMaxScaler((-4, 4)), network)
 
 
 # Fixed random neurons, as further columns of a linear model.
@@ -165,22 +182,18 @@ class Neurons:
     ) -> Neurons | None:
         """Draw the neurons that hidden layers have beside a linear model.
 
-        None: the table has no neurons. They helped if they outnumber the columns, and
-        if the signal is large. `mu` is the Gaussian-DP parameter for sums of rows of
-        norm 1. The share of neurons that read public columns alone is that of these
-        columns.
+        None: the table has no neurons. They helped if the signal is large. `mu` is the
+        Gaussian-DP parameter for sums of rows of norm 1. The share of neurons that read
+        public columns alone is that of these columns, or 0 with a public target, which
+        a network of these columns learns.
         """
-        n_outputs, n_features = public.n_outputs, public.n_features
-        widths = tuple(width - 2 * n_outputs for width in hidden)
-        plain = public.encoding is None and isinstance(public._table, np.ndarray)
-        plain = plain and not public.in_partitions
-        if min(widths, default=0) < n_features or not (plain and public.bounded.all()):
-            return None
-        width = n_features + widths[-1]
+        widths = widths_beside(public, hidden)
+        width, n_outputs = public.n_features + sum(widths[-1:]), public.n_outputs
         signal = mu * public.n_effective / math.sqrt(width * n_outputs)
-        if signal < SIGNAL_FOR_NEURONS:
+        if not widths or signal < SIGNAL_FOR_NEURONS:
             return None
         generator, layers, mask = np.random.default_rng(0), [], public.mask
+        mask = mask & (not public.has_target or mask.all())
         for width in widths:
             public = np.arange(width) < round(width * mask.mean())
             reads = mask[:, None] | ~public

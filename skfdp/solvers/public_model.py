@@ -301,7 +301,9 @@ def check_public_model(spec: Any, public_target: bool, *, regression: bool) -> N
         )
 
 
-def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
+def resolve_public_model(
+    spec: Any, public: PublicRecords, beside: Any = None
+) -> PublicModel:
     """Return the fitted public model, of labels or of numbers.
 
     An unfitted estimator is cloned and fitted on the public columns and the public
@@ -327,7 +329,7 @@ def resolve_public_model(spec: Any, public: PublicRecords) -> PublicModel:
         smooth = public.encoding is not None and public.encoding.smoothing is not None
         boosts = spec == "boosting" or (spec == "auto" and smooth)
         boosts = boosts and public.n_classes < MOST_BOOSTED
-        return _last_or_chosen(public, own, boosts)
+        return _last_or_chosen(public, own, beside or boosts)
     prefitted = _is_fitted(spec)
     if not prefitted:
         weights = weights_of(spec, public.units)
@@ -366,7 +368,7 @@ def _constant(public: PublicRecords, y: np.ndarray) -> np.ndarray:
 
 
 def _last_or_chosen(
-    public: PublicRecords, own: dict[str, Any], boosts: bool
+    public: PublicRecords, own: dict[str, Any], beside: Any
 ) -> PublicModel:
     """Return the model that `_chosen` returns, or a copy of the last one."""
     rows, units, blocks = public.rows(), public.units, ()
@@ -374,11 +376,11 @@ def _last_or_chosen(
     if public.encoding is not None:
         blocks = tuple(public.encoding.of_public)
     shapes = [(b.kind, len(b.levels), b.end, b.monotone) for b in blocks]
-    facts = public.shares, public.n_records, persons, own, boosts, shapes
+    facts = public.shares, public.n_records, persons, own, beside, shapes
     digest = joblib.hash((rows, public.target, *facts))
     found = _LAST.get(digest)
     if found is None:
-        found = _chosen(public, own, rows, blocks, boosts)
+        found = _chosen(public, own, rows, blocks, beside)
         _LAST.clear()
         if found.out_of_fold.nbytes <= _MOST_KEPT:
             _LAST[digest] = found
@@ -390,9 +392,9 @@ def _chosen(
     own: dict[str, Any],
     rows: np.ndarray | csr_array,
     blocks: tuple[Block, ...],
-    boosts: bool,
+    beside: Any,
 ) -> PublicModel:
-    """Fit linear models and boosted trees, and return their best mean.
+    """Fit linear models and another one, and return their best mean.
 
     The penalty of the linear model has the least out-of-fold loss. Then the margins of
     both, and those of a constant, are averaged with the shares of the least
@@ -400,6 +402,7 @@ def _chosen(
 
     `rows` are those of `PublicRecords.rows`, and `blocks` those of encoded rows. The
     linear model sees smooth terms of encoded rows, and trees see their `Positions`.
+    `beside` is the other model: an estimator, True for boosted trees, False for none.
     """
     from sklearn.model_selection import check_cv
     from sklearn.pipeline import make_pipeline
@@ -452,15 +455,16 @@ def _chosen(
     if blocks:
         whole, coef = None, smoothing.weights(coef)
     level, best, found, steps = _constant(public, target), (1.0, 0.0), margins, []
-    if boosts and folds is not None:
-        trees, steps = _trees(units, blocks), [Positions(blocks)] if blocks else []
+    if beside and folds is not None:
+        trees = _trees(units, blocks) if beside is True else clone(beside)
+        steps = [Positions(blocks)] if blocks else []
         found = out_of_fold(trees, steps[0].transform(rows) if steps else rows)
 
     def mean(parts: tuple[float, float]) -> np.ndarray:
         return level + parts[0] * (margins - level) + parts[1] * (found - level)
 
-    if folds is not None and (blocks or boosts):
-        most = _TENTHS if boosts else 0
+    if folds is not None and (blocks or beside):
+        most = _TENTHS if beside else 0
         tries = itertools.product(range(_TENTHS + 1), range(most + 1))
         pairs = [(a / _TENTHS, b / _TENTHS) for a, b in tries if a + b <= _TENTHS]
         best = min(pairs, key=lambda pair: mean_loss(mean(pair)))

@@ -17,7 +17,7 @@ from skfdp.solvers import (
     NumpyBackend,
     TorchBackend,
 )
-from skfdp.solvers.network import Neurons, glorot
+from skfdp.solvers.network import Network, Neurons, glorot
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 INFINITE = float("inf")
@@ -215,19 +215,40 @@ def test_with_neurons_it_is_the_linear_model_of_a_wide_table(
         del given[name]
     if "public_features" in given:
         given["public_features"] = [0, 1, *(4 + np.flatnonzero(neurons.public))]
-        assert neurons.public.sum() == (hidden[-1] - 2) // 2
+        learns = "public_target" in given  # what random public neurons would
+        assert neurons.public.sum() == (not learns) * (hidden[-1] - 2) // 2
     expected = linear(**given).fit(table, y).decision_function(table)
     # In training inputs have 15 bits, and activations are at most 1.
     np.testing.assert_allclose(network.decision_function(X), expected, atol=0.05)
 
 
-def test_neurons_learn_what_no_line_can(small):
-    rng = np.random.default_rng(0)
-    X = rng.random((4000, 3))
-    y = ((X[:, 0] > 0.5) == (X[:, 1] > 0.5)).astype(int)
-    for more in ({}, PUBLIC, {"public_features": "all"}):
-        model = FeatureDPMLPClassifier(3.0, bounds=(0, 1), classes=[0, 1], **more)
-        assert model.fit(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > 0.8
+@pytest.fixture
+def crossed():
+    """Rows whose class depends on a product of the first two columns."""
+    X = np.random.default_rng(0).random((4000, 3))
+    return X, ((X[:, 0] > 0.5) == (X[:, 1] > 0.5)).astype(int)
+
+
+@pytest.mark.parametrize("more", [{}, PUBLIC, {"public_features": "all"}])
+def test_neurons_learn_what_no_line_can(more, crossed):
+    X, y = crossed
+    model = FeatureDPMLPClassifier(3.0, bounds=(0, 1), classes=[0, 1], **more)
+    assert model.fit(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > 0.8
+
+
+def test_a_public_network_learns_from_what_is_public_alone(crossed):
+    X, y = crossed[0][:1500], crossed[1][:1500]
+    given = {"bounds": (0, 1), "random_state": 0, **PUBLIC}
+    known = [FeatureDPMLPClassifier(0.1, **given).fit(X, y) for X in (X, X * [1, 1, 0])]
+    one, other = (model.public_model_.beside(X[:, :2]) for model in known)
+    np.testing.assert_array_equal(one, other)
+    weights = known[0].coefs_, known[0].intercepts_
+    margins = Network(*weights).margins(X) + one
+    np.testing.assert_allclose(known[0].decision_function(X), margins[:, 0])
+    assert known[0].score(X, y) > 0.9
+    # Weights of rows need scikit-learn 1.7.
+    known[0].fit(X, y, sample_weight=np.arange(len(X)) % 3)
+    assert not hasattr(known[0], "public_model_")
 
 
 def test_where_there_are_neurons(small):
@@ -261,7 +282,7 @@ def neighbours_share_all_but_a_row(tables, small):
     (X, y), other = small, small[0].copy()
     other[7, 2:] = 0.9, 0.1
     for rows in (X, other):
-        model = FeatureDPMLPClassifier(bounds=(0, 1), **WIDE | PUBLIC)
+        model = FeatureDPMLPClassifier(bounds=(0, 1), **KINDS["neurons, columns"])
         model.fit(rows, y)
     public, whole, same_public, moved = tables
     public_neurons = 4 + np.flatnonzero(neurons_of(model, X, y).public)
