@@ -421,9 +421,9 @@ def annex(report: Report) -> list[Section]:
         neighbours = _NEIGHBOURS[report.neighboring_relation]
         definition.append(
             f"{neighbours.format(part=_PART_OF_UNIT[report.unit])} "
-            f'(neighboring_relation="{report.neighboring_relation}") The probability '
-            f"of any outcome is at most e^epsilon = {factor:.4g} times its probability "
-            "with a neighbour, plus delta."
+            f'This is neighboring_relation="{report.neighboring_relation}". The '
+            f"probability of any outcome is at most e^epsilon = {factor:.4g} times its "
+            "probability with a neighbour, plus delta."
         )
     if private:
         limits = [_UNPROTECTED, _UNITS[report.unit or "record"]]
