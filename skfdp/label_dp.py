@@ -46,7 +46,14 @@ from skfdp.base import (
     r_squared,
     with_callbacks,
 )
-from skfdp.data.arrays import FEW_ROWS, column_names, is_dask, is_frame, raw_column
+from skfdp.data.arrays import (
+    FEW_ROWS,
+    column_names,
+    is_dask,
+    is_frame,
+    raw_column,
+    readable,
+)
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import encode_any
@@ -208,6 +215,7 @@ class _Randomise:
 
 def _columns_of(y: Any) -> list:
     """Return the columns of y; no entry of a list changes the type of another."""
+    y = readable(y)
     shape, listed = getattr(y, "shape", ()), isinstance(y, list | tuple)
     if listed:
         with contextlib.suppress(ValueError):  # of rows of different lengths

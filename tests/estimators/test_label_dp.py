@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import threading
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -359,6 +360,13 @@ REFUSED = [
     ({}, {"y": Y[1:]}, "inconsistent"),
     ({}, {"sample_weight": [np.nan] * 900}, "sample_weight must be one finite"),
 ]
+
+
+def test_attributes_of_a_frame_of_targets_are_not_copied():
+    both = pd.DataFrame({"a": Y, "b": Y})
+    both.attrs["connection"] = threading.Lock()
+    model = LabelDPClassifier(DecisionTreeClassifier(), 8.0, classes=["no", "yes"])
+    assert model.fit(TABLE, both).predict(TABLE).shape == both.shape
 
 
 def test_a_budget_that_leaves_few_exact_labels_warns():
