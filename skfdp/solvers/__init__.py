@@ -92,9 +92,9 @@ class NoisyGradientDescent(Choice):
         columns. Linear models refuse a number with adaptive centring, and without
         private columns unless rows are normalised.
     normalize : bool, default=False
-        Whether to scale every non-zero row to the same norm. No norm is then released.
-        If some columns are public, only the private columns are scaled. `predict`
-        scales rows in the same way.
+        Whether to scale every non-zero row to the same norm, in `predict`, too. No norm
+        is then released. If some columns are public, only the private columns are
+        scaled. This suits images, but loses what the norm tells, such as a total score.
 
     Examples
     --------
