@@ -271,7 +271,8 @@ class _Curves:
         clip: Any = _applied(np.clip, a_min=0, a_max=1)
         if self.onnx:  # which has no function
             clip = MinMaxScaler(clip=True)
-        repeat.components_ = np.eye(len(columns))[places]
+        kind = np.float64 if self.onnx else np.int8  # of few bytes in files
+        repeat.components_ = np.eye(len(columns), dtype=kind)[places]
         shift.fit(repeat.transform(encoded))
         shift.mean_, shift.scale_ = np.array(offset), np.array(width)
         shift.var_ = shift.scale_**2
