@@ -26,7 +26,6 @@ from skfdp import (
     UtilityWarning,
     report,
 )
-from skfdp.cli import results as saving
 from skfdp.schema import (
     Boolean,
     Category,
@@ -764,28 +763,6 @@ TABLE = hospital(1500)
 def estimator(target, **given):
     kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
     return kind(1.0, schema=SCHEMA, target=target, **given)
-
-
-@pytest.mark.parametrize("target", OUTCOMES)
-def test_one_schema_gives_each_outcome_in_python_and_on_the_command_line(
-    target, tmp_path, command
-):
-    SCHEMA.save(tmp_path / "s.toml")
-    TABLE.to_csv(tmp_path / "t.csv", index=False)
-    model = estimator(target, random_state=3).fit(*SCHEMA.split(TABLE, target))
-    argv = ["fit", "t.csv", "--schema", "s.toml", "--target", target, "--no-evaluate"]
-    argv += ["--seed", "3", "--model", "m.joblib", "--context", "by=R. Meyer"]
-    status, out, err = command(*argv, "purpose=planning of beds")
-    assert status == 0, err
-    assert "by: R. Meyer; purpose: planning of beds" in " ".join(out.split())
-    assert "'author'" in command(*argv, "author=x")[2]
-    found = saving.load("m.joblib")
-    np.testing.assert_array_equal(found.coef_, model.coef_)
-    np.testing.assert_array_equal(found.intercept_, model.intercept_)
-    assert list(model.feature_names_in_) == ["age", "sex", "admitted", "smoker"]
-    assert model.privacy_.unit == "person"
-    assert found.privacy_.public_features == ("age",)
-    assert found.privacy_.target_name == target
 
 
 def test_one_ledger_and_one_report_for_three_outcomes():

@@ -86,8 +86,10 @@ def labels_of(out):
 
 def test_a_fit_prints_a_table_and_writes_report_and_model(run):
     options = ["--epsilon", 3, "--repeats", 1, "--report", "r.json"]
-    status, out, err = run(*options, "--model", "m.skops")
+    context = ["--context", "by=R. Meyer", "purpose=planning of beds"]
+    status, out, err = run(*options, "--model", "m.skops", *context)
     assert status == 0, err
+    assert "by: R. Meyer; purpose: planning of beds" in " ".join(out.split())
     assert labels_of(out) == [
         "base rate: most frequent label",
         "no privacy (scikit-learn)",
