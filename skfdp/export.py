@@ -35,7 +35,7 @@ from skfdp.data._basis import Block
 from skfdp.data.cells import DAY, PARTS, objects
 from skfdp.data.column_types import pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, as_number, text_of
-from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.data.validation import UtilityWarning, check_interval, warn_caller
 
 
 def pipeline_of(model: Any, onnx: bool) -> Any:
@@ -335,6 +335,8 @@ def _curve(name: str, block: Block, coef: np.ndarray) -> tuple:
             f"the bounds of {name!r} are so close that knots coincide, so no Pipeline "
             "has this curve: declare knots or wider bounds, and fit again."
         )
+    ends = float(knots[0]), float(knots[-1])
+    check_interval(f"bounds of {name!r}", ends, *ends)
     return knots, heights
 
 

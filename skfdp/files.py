@@ -525,6 +525,8 @@ _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y"),
     *("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y"),
 )
+#: A day such as 20240131, which as a number would be meaningless.
+_DAY_OF_DIGITS = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _FORMATS = None, *(d + clock for clock in ("", " %H:%M", " %H:%M:%S") for d in _DAYS)
 
 
@@ -726,9 +728,11 @@ def _public_dates(
     If several formats fit, such as two orders of day and month, warn, and leave the
     format and the bounds undeclared.
     """
-    if values.dtype.kind != "M" and not re.search(r"\d[-/.]", distinct[0]):
+    digits = all(map(_DAY_OF_DIGITS.fullmatch, distinct))
+    if not (values.dtype.kind == "M" or digits or re.search(r"\d[-/.]", distinct[0])):
         return None
     forms = _FORMATS if values.dtype.kind == "O" else (None,)
+    forms = ("%Y%m%d",) if digits else forms
     # First try the formats on a few values, because the column may be long.
     columns = {form: Date(format=form) for form in forms}
     few = {f: one.points(distinct[:20], schema) for f, one in columns.items()}

@@ -484,6 +484,7 @@ def test_what_public_columns_show(tmp_path):
         (["13/08/2022", "01/02/2023"], "%d/%m/%Y"),
         (["13-Aug-22", "02-Jan-21"], "%d-%b-%y"),
         (["2022/08/13 10:30", "2022/01/02 00:00"], "%Y/%m/%d %H:%M"),
+        (["20240131", "20240229"], "%Y%m%d"),
     ],
 )
 def test_the_order_of_day_and_month_is_that_of_public_dates(tmp_path, cells, form):
