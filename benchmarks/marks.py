@@ -312,9 +312,9 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: tests, codes and ramps the classes by three, and a page on serving the words by 162.
 #: Exposures and interactions of private columns raised statements and lines of tests.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_100, 37_500),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 39_150, 37_500),
     Mark("    of them in the core", lambda: lines("skfdp", wings()), 31_400, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_600, 18_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_630, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 95, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 211, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 14, 9),
