@@ -264,6 +264,10 @@ def schema(arguments: argparse.Namespace) -> None:
         raise CommandError(f"-o {path} exists: name a new file.")
     check_writable(path, "-o")
     if arguments.check:
+        given = [name for name in (*_DRAFTED, "output") if getattr(arguments, name)]
+        if given:
+            option = given[0].replace("_", "-")
+            raise CommandError(f"--check takes no --{option}: leave one of them out.")
         output.options.difference_update(_DRAFTED)  # the schema file has these
         check(arguments)
         return
@@ -364,6 +368,14 @@ def report(arguments: argparse.Namespace) -> None:
             found = [PrivacyReport.from_dict(one.to_dict()) for one in found]
     except OSError as error:
         raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
+    if also := [name for name in ("html", "registry") if getattr(arguments, name)]:
+        if arguments.json:
+            raise CommandError(f"--json takes no --{also[0]}: leave one of them out.")
+        if len(found) > 1:
+            raise CommandError(
+                f"{str(path)!r} has {len(found)} data sets, and --{also[0]} writes "
+                "one: in Python, report(PrivacyLedger(path, dataset=...)) is of one."
+            )
     if arguments.json:
         say("\n".join(one.to_json() for one in found))
         return

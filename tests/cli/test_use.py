@@ -202,6 +202,12 @@ def test_reports_of_files_models_and_ledgers(run, tmp_path):
 
 def test_refused_reports(run, refused, tmp_path):
     assert "cannot read 'absent.json'" in refused("report", "absent.json")
+    told = refused("report", "income.json", "--json", "--html", tmp_path / "page.html")
+    assert "--json takes no --html" in told
+    for name in ("people", "stays"):
+        skfdp.PrivacyLedger(tmp_path / "two.sqlite", dataset=name)
+    told = refused("report", tmp_path / "two.sqlite", "--html", tmp_path / "page.html")
+    assert "has 2 data sets, and --html writes one" in told
     assert "is not a JSON file" in refused("report", "new.csv")
     edited = json.loads(Path("income.json").read_text()) | {"epsilon": 0.1}
     (tmp_path / "edited.json").write_text(json.dumps(edited))
@@ -341,7 +347,9 @@ def test_drafts_and_checks(run, refused, tmp_path):
     for use in (argv, ["schema", "people.csv", "--check", path]):
         sentence = refused(*use)
         assert "minimum and maximum, or enum, or type of 'hours'" in sentence
-    assert run("schema", "people.csv", "--check", "s.toml")[0] == 0
+    check = "schema", "people.csv", "--check", "s.toml"
+    assert run(*check)[0] == 0
+    assert "--check takes no --skip-lines" in refused(*check, "--skip-lines", 1)
     assert "matches no column" in refused(*draft[:4], "--public", "Age")
     (tmp_path / "t.csv").write_text("a;b\n1,5;2\n")
     status, out, _ = run("schema", tmp_path / "t.csv", "--decimal", ",")
