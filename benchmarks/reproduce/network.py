@@ -137,7 +137,7 @@ def lines(cells: dict) -> list[str]:
     text = []
     for key, methods in found.items():
         base = np.array(methods.pop("linear", [[0.0] * len(EPSILONS)]))
-        line = f"{key:39} linear {base.mean(axis=0).round(1)}"
+        line = f"{key:39}" + f" linear {base.mean(axis=0).round(1)}" * bool(base.any())
         for method, values in methods.items():
             more = np.array(values) - base
             error = more.std(axis=0, ddof=min(1, len(more) - 1)) / len(more) ** 0.5
