@@ -200,10 +200,11 @@ def known(pattern: str, start: str = "now") -> float:
 def gains_of_networks() -> list[float]:
     """Return what networks gain over linear models: a mean for each line of results."""
     runs: dict = {}
-    for path in RESULTS.glob("network_[!p]*.json"):
+    for half in ("dev", "aside"):
+        path = RESULTS / f"network_{half}.json"
         for key, values in json.loads(path.read_text("utf-8"))["cells"].items():
             gains = np.subtract(values["network"], values["linear"])
-            runs.setdefault((path, key.rpartition(" | ")[0]), []).append(gains)
+            runs.setdefault(key.rpartition(" | ")[0], []).append(gains)
     return [float(gain) for one in runs.values() for gain in np.mean(one, axis=0)]
 
 
