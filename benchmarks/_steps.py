@@ -15,7 +15,7 @@ from numba import njit
 from skfdp import kernels
 from skfdp.data.grid import GridRows
 from skfdp.kernels import short_tiles, tiles
-from skfdp.kernels.contributions import call_leaf, leaf_address, place
+from skfdp.kernels.contributions import LOSS_LEAVES, call_leaf, leaf_address
 from skfdp.kernels.losses import loss_named
 from skfdp.kernels.vectors import WIDTH
 from skfdp.mechanisms.descent import HeavyBall
@@ -25,7 +25,7 @@ from skfdp.mechanisms.release import _noisy_sum as release
 from skfdp.queries.linear import LinearQuery
 
 kernels.SMALL, kernels.compiles = 0, True  # compile for small tables, too
-LOG_LOSS = place(loss_named("log_loss").leaf)
+LOG_LOSS = LOSS_LEAVES.index(loss_named("log_loss").leaf)
 CLIP_NORM, NOISE_MULTIPLIER, LEARNING_RATE, STEPS = 0.5, 1.0, 0.1, 10**6
 
 
@@ -41,9 +41,7 @@ def problem(n: int, d: int, n_classes: int, seed: int = 0):
 def linear_query(X, y, n_classes: int, n_jobs: int = 1) -> LinearQuery:
     """Return our query on the grid, for batches of rows that lie apart."""
     return LinearQuery(
-        rows=GridRows.build(
-            X, lambda block: block.astype(np.float64), bias=0.1, target=y
-        ),
+        rows=GridRows.build(X, lambda rows: rows.astype(float), bias=0.1, target=y),
         target=y.astype(np.int64),
         loss=loss_named("log_loss"),
         n_outputs=1 if n_classes <= 2 else n_classes,

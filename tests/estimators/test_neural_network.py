@@ -202,8 +202,10 @@ def neurons_of(model, X, y):
 @pytest.mark.parametrize("hidden", [(40,), (50, 30)])
 @pytest.mark.parametrize("split", ["neurons", "neurons, columns", "neurons, both"])
 def test_with_neurons_it_is_the_linear_model_of_a_wide_table(
-    split, hidden, small, linear
+    split, hidden, small, linear, monkeypatch
 ):
+    # A network of the public columns beside it is tested below.
+    monkeypatch.setattr("skfdp.neural_network.public_network", lambda *_: None)
     X, y = small
     given = {"bounds": (0, 1), "random_state": 0, **KINDS[split]}
     given["hidden_layer_sizes"] = hidden
