@@ -44,14 +44,15 @@ def table(n_rows: int) -> pd.DataFrame:
     return found
 
 
-def least(call, n_repeats: int = 15) -> float:
-    """Return the least milliseconds of CPU of some calls."""
-    times = []
-    for _ in range(n_repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return 1000 * min(times)
+def least(*calls, n_repeats: int = 15) -> list[float]:
+    """Return the least milliseconds of CPU of each call, made in turn."""
+    times = np.empty((n_repeats, len(calls)))
+    for row in times:
+        for k, call in enumerate(calls):
+            start = time.process_time()
+            call()
+            row[k] = time.process_time() - start
+    return [*1000 * times.min(axis=0)]
 
 
 def onnx(pipeline, X: pd.DataFrame) -> tuple:
@@ -96,9 +97,9 @@ def main() -> None:
     print(lines[0])
     for n in (1, 4000, 20_000):
         calls = [partial(one.predict_proba, X[:n]) for one in models]
-        line(f"predict_proba, {n:,} rows, ms", *map(least, calls))
+        line(f"predict_proba, {n:,} rows, ms", *least(*calls))
     gap = np.abs(own.predict_proba(X) - model.predict_proba(X)).max()
-    line("to_sklearn(), ms", least(model.to_sklearn), None, None)
+    line("to_sklearn(), ms", *least(model.to_sklearn), None, None)
     lines.append(f"largest difference of its probabilities: {gap:.0e}")
     for name, how in (("", {}), (", deflated", {"compression": zipfile.ZIP_DEFLATED})):
         sizes = [len(skops.io.dumps(one, **how)) / 1000 for one in (own, peer)]
@@ -109,7 +110,7 @@ def main() -> None:
     filled = X[:1].fillna({"c0": ""}).astype(dict.fromkeys(NUMBERS, "float32"))
     predict, size = onnx(model.to_sklearn(onnx=True), filled)
     gap = np.abs(predict()[1] - model.predict_proba(filled)).max()
-    line("onnxruntime, one row, ms", least(predict), None, None)
+    line("onnxruntime, one row, ms", *least(predict), None, None)
     line("ONNX file, kB", size / 1000, None, None)
     lines.append(f"largest difference of its probabilities: {gap:.0e}")
     # A plot of two columns has 100 x 100 points, and predicts as many times.
@@ -117,7 +118,7 @@ def main() -> None:
     calls = [
         partial(PartialDependenceDisplay.from_estimator, one, **how) for one in models
     ]
-    seconds = [25 * least(call, 1) / 1000 for call in calls]
+    seconds = [25 * one / 1000 for one in least(*calls, n_repeats=1)]
     line("25 x partial dependence, 400 points", *seconds)
     result = Path(__file__).parent / "results" / "serving.txt"
     result.write_text("\n".join(lines) + "\n", "utf-8")
