@@ -456,7 +456,8 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
     # What `coef_` does not include: the factor of margins of a public model, and the
     # sizes of interactions, whose noise is unknown.
     share = getattr(getattr(model, "public_model_", None), "share", 0.0)
-    more = {"public model": np.full(n_outputs, share)} if share else {}
+    own = "public model (public_model_)"  # where to find it
+    more = {own: np.full(n_outputs, share)} if share else {}
     interactions = getattr(model, "interactions_", None)
     if interactions is not None:
         more |= dict(zip(interactions.names, interactions.sizes.T, strict=True))
@@ -468,7 +469,7 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
         return np.concatenate([values[..., :-1], own, values[..., -1:]], axis=-1)
 
     weights = inserted(weights, sizes)
-    std = inserted(std, [0.0 if name == "public model" else np.nan for name in more])
+    std = inserted(std, [0.0 if name == own else np.nan for name in more])
     features = inserted(features, [*more])
     places = {
         name: inserted(each, [*more] if name == "column" else "")

@@ -156,7 +156,7 @@ def test_margins_are_functions_of_public_parts(relation):
 
 def test_a_table_and_a_pipeline_say_what_coef_leaves_out(fitted, tmp_path):
     table = fitted.coefficients_table().tail(2)
-    assert table["column"].to_list() == ["public model", "intercept"]
+    assert table["column"].to_list() == ["public model (public_model_)", "intercept"]
     assert table["coef"].to_list()[0] == fitted.public_model_.share
     assert table["noise_std"].to_list()[0] == 0
     with pytest.raises(ValueError, match="public_model='linear'"):

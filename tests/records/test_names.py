@@ -93,7 +93,7 @@ def test_g12_effects_beside_a_public_model_of_trees_say_what_they_leave_out():
     with pytest.warns(UtilityWarning, match="public_model=HistGradientBoosting"):
         EffectsDisplay.from_estimator(model)
     last = model.coefficients_table().tail(2)
-    assert last["feature"].to_list() == ["public model", "intercept"]
+    assert last["feature"].to_list() == ["public model (public_model_)", "intercept"]
     assert last["coef"].to_list() == [1.0, *model.intercept_]
     linear = FeatureDPLogisticRegression(3.0, **given).fit(X, Y)
     with warnings.catch_warnings():
