@@ -308,9 +308,8 @@ class LinearModel(PrivateEstimator):
         table : pandas.DataFrame
             One row for each coefficient, then rows of interactions, such as "age × sex"
             (the root mean square of what it adds to margins; its noise is NaN), of
-            "public model (public_model_)" (the factor of its margins that are added to
-            those of `coef_`), and of "intercept"; with several classes for each class.
-            Columns:
+            "public model" (the factor of its margins that are added to those of
+            `coef_`), and of "intercept"; with several classes for each class. Columns:
 
             * "class": only if there are several outputs;
             * "feature": the name of the column of X, or of the encoded column;
