@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from skfdp.privacy import Event
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query
-from skfdp.queries.weighted import person_blocks
 
 if TYPE_CHECKING:
     from skfdp.kernels.contributions import Clip, Task
@@ -243,8 +242,8 @@ class LinearQuery:
         return total * (self.n_rows / n_units / len(batch))
 
     @functools.cached_property
-    def _workspaces(self) -> list[tuple[Products, Any]]:
-        """The memory of each thread: products of rows, and padded rows or persons."""
+    def _workspaces(self) -> list[tuple[Products, ...]]:
+        """The memory of each thread: products of rows, and of other padded rows."""
         # numba is loaded by the first fit, not by `import skfdp`.
         from skfdp.queries import products
 
@@ -252,17 +251,13 @@ class LinearQuery:
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
         largest = products.LARGEST_PRODUCT
-        if self._plain:
+        if self._plain and not self._joins_rows:
             largest = products.LARGEST_SHORT_PRODUCT
-        found, of = [], products.products
-        for _ in range(self.n_jobs):
-            own, beside = of(self.rows, self.n_outputs, largest), None
-            if self._joins_rows:
-                beside = own.persons(self.rows, self.n_outputs)
-            elif not self._plain:
-                beside = of(self.padded, self.n_outputs)
-            found.append((own, beside))
-        return found
+        tables = (self.rows,) if self._plain else (self.rows, self.padded)
+        return [
+            tuple(products.products(one, self.n_outputs, largest) for one in tables)
+            for _ in range(self.n_jobs)
+        ]
 
     @functools.cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -276,16 +271,14 @@ class LinearQuery:
     def _partial_sum(self, theta, batch, people, clip, given, work, start, stop):
         # Set here, because each thread has its own error state. An overflow warning
         # would reveal private margins.
-        rows, beside = work
         with np.errstate(all="ignore"):
             if people is None and self.padded is None:
-                return rows.clipped_sum(theta, batch, start, stop, given)
-            rows.start(theta)
+                return work[0].clipped_sum(theta, batch, start, stop, given)
+            for one in work:
+                one.start(theta)
             if people is not None:
                 return self._sum_of_persons(*work, batch, people, start, stop, clip)
-            if beside is not None:
-                beside.start(theta)
-            return self._sum_of_differences(*work, batch, start, stop, clip)
+            return self._sum_of_differences(work, batch, start, stop, clip)
 
     def _clip(self, unit: float) -> Clip:
         """Return the bounds of a contribution, in units of the integers of rows."""
@@ -304,21 +297,22 @@ class LinearQuery:
             clip = clip._replace(limits=limits)
         return clip
 
-    def _sum_of_persons(self, rows, persons, batch, ends, start, stop, clip):
+    def _sum_of_persons(self, rows, batch, ends, start, stop, clip):
         """Return the sum of the clipped contributions of persons, block by block."""
-        persons.start()
-        for part, own in person_blocks(batch, ends, start, stop, rows.block_size):
-            persons.add(part, own, self._residual(rows, part, self._task), clip)
-        return persons.total()
+        for part, own in rows.parts_of_persons(batch, ends, start, stop):
+            residual = self._residual(rows, part, self._task)
+            rows.add_persons(part, own, residual, clip)
+        return rows.total()
 
-    def _sum_of_differences(self, rows, padded, batch, start, stop, clip):
+    def _sum_of_differences(self, work, batch, start, stop, clip):
         """Return the sum of clipped differences to gradients of the public loss."""
         from skfdp.kernels import contributions
 
+        rows, padded = work[0], work[-1]
         public_norms = contributions.PerRow(*self.padded.norms_in_memory)
         for part in rows.parts(batch, start, stop):
             residual = self._residual(rows, part, self._task)
-            if padded is None:
+            if padded is rows:
                 residual -= self._residual(rows, part, self._public_task)
                 contributions.clip_residuals(residual, part, clip)
             else:
@@ -327,7 +321,7 @@ class LinearQuery:
                 contributions.clip_differences(residual, public, part, clip, *norms)
                 padded.add(part, -public)
             rows.add(part, residual)
-        return rows.total() if padded is None else rows.total() + padded.total()
+        return sum([one.total() for one in work])
 
     def _residual(self, rows: Products, part: np.ndarray, task: Task) -> np.ndarray:
         """Return the residuals of one block, float64 (n_outputs, len(part))."""

@@ -7,6 +7,7 @@ change the result.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -20,18 +21,22 @@ from skfdp.kernels import (
     NotCompiledError,
     codes,
     contributions,
+    persons,
     short_tiles,
     sparse,
     tiles,
     vectors,
 )
-from skfdp.queries.weighted import DensePersons, SparsePersons
 
 #: Bound of the entries of residuals (29 bits) times rows (15 bits).
 LARGEST_PRODUCT = 2.0**44
 #: Bound of the entries of residuals times rows in `ShortProducts`. Sums of 32 such
 #: entries fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
+#: Bits of an entry of a person's contribution. The float64 sum of `AT_ONCE` entries is
+#: exact.
+ENTRY_BITS = 36
+AT_ONCE = 2 ** (53 - ENTRY_BITS)
 _NO_ROWS = np.empty(0, dtype=np.int64)
 # Blocks of fewer CSR rows than this are added row by row.
 _FEW_ROWS = 64
@@ -61,8 +66,6 @@ class Products:
 
     # A block of dense rows fits into the cache for both products.
     block_entries, largest_block = 2**19, 4096
-    #: Class of sums over persons with several rows.
-    persons: type = DensePersons
 
     def __init__(self, rows: Any, n_outputs: int, rounded, *sums: np.ndarray):
         self.rows, self.n_outputs = rows, n_outputs
@@ -97,6 +100,22 @@ class Products:
         for first in range(start, stop, self.block_size):
             last = min(first + self.block_size, stop)
             yield np.arange(first, last) if batch is None else batch[first:last]
+
+    def parts_of_persons(
+        self, batch: np.ndarray, ends: np.ndarray, start: int, stop: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows of persons ``start`` to ``stop - 1`` in blocks, with ends.
+
+        Person i has the row numbers ``batch[ends[i]:ends[i + 1]]``. A block has whole
+        persons, and is no larger than others, unless it is a single person.
+        """
+        while start < stop:
+            most = ends[start] + self.block_size
+            last = int(np.searchsorted(ends, most, side="right")) - 1
+            last = min(max(last, start + 1), stop)
+            own = ends[start : last + 1]
+            yield batch[own[0] : own[-1]], own - own[0]
+            start = last
 
     def clipped_sum(self, theta, batch, start: int, stop: int, given: tuple):
         """Return the int64 sum of the clipped contributions of ``batch[start:stop]``.
@@ -154,6 +173,17 @@ class DenseProducts(Products):
             some = part[own], np.ascontiguousarray(residual[:, own])
             tiles.add_outer_products(self.rows.table, *some, partial)
             self._total += partial.astype(np.int64)
+
+    def add_persons(self, part, ends, residuals, clip) -> None:
+        """Add the contributions of some persons; see `kernels.persons.add_dense`.
+
+        Entries of a contribution must be below ``2**ENTRY_BITS``.
+        """
+        for first in range(0, len(ends) - 1, AT_ONCE):
+            some = part, ends[first : first + AT_ONCE + 1], residuals, clip
+            of_one, of_some = np.zeros((2, *self._total.shape))
+            persons.add_dense(self.rows.table, *some, of_one, of_some)
+            self._total += of_some.astype(np.int64)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
@@ -216,7 +246,6 @@ class SparseProducts(Products):
 
     # The sums do not fit into any cache. A few large blocks are then faster.
     block_entries, largest_block = 2**21, 2**14
-    persons = SparsePersons
 
     def __init__(self, rows: SparseGridRows, n_outputs: int):
         rounded = np.empty((n_outputs, rows.n_columns), dtype=np.int16)
@@ -248,6 +277,21 @@ class SparseProducts(Products):
         else:
             by_rows = np.ascontiguousarray(residual.T, dtype=np.int32)
             sparse.add_by_columns(*columns, by_rows, *self._sums)
+
+    @functools.cached_property
+    def _of_persons(self) -> tuple:
+        """Memory for the sums of one person, and the columns with a shift."""
+        shifted = self.rows.shift != 0
+        # Columns with a shift come first. After them the kernel writes other columns,
+        # so the values there do not matter.
+        columns = np.argsort(~shifted, kind="stable")
+        return np.zeros_like(self._sums[0]), columns, shifted, int(shifted.sum())
+
+    def add_persons(self, part, ends, residuals, clip) -> None:
+        """Add the contributions of some persons; see `kernels.persons.add_sparse`."""
+        rows = self._csr, self.rows.shift, part, ends
+        of_persons = self._of_persons, self._sums[0]
+        persons.add_sparse(*rows, residuals, clip, *of_persons)
 
     def _columns(self, part: np.ndarray) -> tuple | None:
         """Return the CSC form of consecutive rows, or None if they are not or are few.

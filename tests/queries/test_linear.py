@@ -121,7 +121,7 @@ def test_short_and_long_rows_give_the_same_integers(n_classes, n, d, monkeypatch
     query = make_query(n_classes=n_classes, n=n, d=d)
     theta, unit = make_theta(query), query.unit(0.3)
     total = query.exact_sum(theta, None, unit)
-    fast = [type(rows) is ShortProducts for rows, _ in query._workspaces]
+    fast = [type(rows) is ShortProducts for (rows,) in query._workspaces]
     assert fast == [True]
     monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     slow = dataclasses.replace(query)
