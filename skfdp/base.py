@@ -25,12 +25,15 @@ from skfdp.data.arrays import (
     is_dask,
     name_facts,
     numeric_target,
+    one_column,
     readable,
     shaped_target,
 )
+from skfdp.data.cells import type_kind
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import (
     RECODED,
+    check_kind,
     check_target,
     class_shares,
     encode_any,
@@ -229,6 +232,7 @@ def weights_of_kept(kept: np.ndarray, what: str, sample_weight: Any) -> Any:
 
 def accuracy(guesses: np.ndarray, y: Any, classes: np.ndarray, weights: Any) -> float:
     """Return the accuracy on the rows with a label of `classes`; errors quote none."""
+    check_kind(type_kind(one_column(y)), classes)
     labels = encode_any(shaped_target(y, len(guesses)), classes)
     kept = np.ones(len(guesses), bool) if labels.missing is None else ~labels.missing
     expected = f"label of classes_={classes.tolist()!r}"

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data.arrays import check_dense, is_dask
+from skfdp.data.arrays import check_dense, check_enough, is_dask
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import unmasked, without_traps
@@ -522,6 +522,7 @@ def _read_partitions(
     declared, labels = reader.declaration, None
     sizes, targets = zip(*partitions.ask(ROWS, _sizes), strict=True)
     n_rows = sum(sizes)
+    check_enough(like, n_rows)
     if y is not None and targets != sizes:
         raise ValueError(
             "y and X have partitions of different numbers of rows: pass y with the "

@@ -32,6 +32,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _get_feature_names,
     _num_features,
@@ -47,7 +48,7 @@ from skfdp.base import (
     with_callbacks,
 )
 from skfdp.data.arrays import (
-    FEW_ROWS,
+    check_enough,
     column_names,
     is_dask,
     is_frame,
@@ -368,8 +369,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         if is_dask(X) or is_dask(y):
             raise ValueError("X and y must be in memory: pass X.compute().")
         n_rows, n_outputs, read = _num_samples(X), len(columns), []
-        if n_rows < 2:
-            raise ValueError(FEW_ROWS.format(n_rows, "a fit needs at least 2 records"))
+        check_enough(self, n_rows)
         given = getattr(declared, self._declares)
         nested = isinstance(given, list | tuple | np.ndarray) and any(
             map(np.ndim, given)
@@ -531,6 +531,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDP):
 
     @staticmethod
     def _space(facts: Mapping[str, Any]) -> np.ndarray:
+        check_classification_targets(facts["classes"])  # as the inner estimator does
         return facts["classes"]
 
     @staticmethod

@@ -26,6 +26,7 @@ from skfdp.data.arrays import (
     either,
     is_dask,
     numeric_target,
+    one_column,
     readable,
     shaped_target,
     target_name,
@@ -37,10 +38,10 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable, chosen_rows
 from skfdp.data.target import (
     FURTHEST,
-    RECODED,
     Labels,
     TargetMap,
     check_exactly,
+    check_kind,
     check_member,
     check_target,
     check_target_bounds,
@@ -134,7 +135,7 @@ class Declaration:
         found = {name: given[name] for name in SHORT if name in given}
         relation = given.get("neighboring_relation", "replace_one")
         found["n_records"] = nominal_count(relation)
-        found["target_name"] = target_name(given.get("target"), y)
+        found["target_name"] = target_name(given.get("target"), readable(y))
         schema = given.get("schema")
         if schema is not None:
             if not isinstance(schema, TableSchema):
@@ -476,6 +477,8 @@ class Reader:
             raise ValueError(
                 f"{model.__name__} requires y to be passed, but the target y is None."
             )
+        if like._target == "labels" and declared.classes is not None:
+            check_kind(type_kind(one_column(y)), declared.classes)
         found = shaped_target(y, n_rows, as_objects=self._takes_any)
         if not self._takes_any:
             check_complete(found, y)
@@ -511,14 +514,6 @@ class Reader:
             return y, missing if missing.any() else None, {"target_map": target_map}
         classes = declared.classes
         if y is not None:
-            kind = None if classes is None else np.asarray(classes).dtype.kind
-            if kind == "b" and y.dtype.kind in "iu":
-                # The integers may be codes: before some fits scikit-learn replaces
-                # labels by 0, ..., k-1, and reads predictions as such codes.
-                raise ValueError(
-                    f"y holds whole numbers, and `classes`={list(classes)!r} holds "
-                    f"booleans: y and `classes` differ in type. {RECODED}"
-                )
             labels = (encode_any if self._takes_any else encode_labels)(y, classes)
             check_member(labels.classes)
             if not declared.is_private:

@@ -30,7 +30,7 @@ def is_frame(X: Any) -> bool:
 def is_dask(X: Any) -> bool:
     """Whether X is an array or a frame of Dask; imports nothing."""
     package = type(X).__module__.partition(".")[0]
-    return package in ("dask", "dask_expr") and hasattr(type(X), "to_delayed")
+    return package in ("dask", "dask_expr") and hasattr(type(X), "ndim")
 
 
 def readable(given: Any) -> Any:
@@ -39,17 +39,18 @@ def readable(given: Any) -> Any:
     pandas copies `attrs` with each column that is selected, and they may hold objects
     that cannot be copied. So they are dropped. Other objects are returned unchanged.
     """
-    if type(given).__name__.startswith("Delayed"):  # of Dask; it has any attribute
+    name = type(given).__name__
+    if name == "Bag" or name.startswith("Delayed"):  # of Dask; it has any attribute
         raise TypeError(
-            "a Delayed has neither rows nor types yet: pass its compute(), or a Dask "
-            "frame or array."
+            f"a {name.removesuffix('Leaf')} has neither rows nor types yet: pass its "
+            "compute(), or a Dask frame or array."
         )
     if hasattr(type(given), "detach"):  # a tensor of torch
         with contextlib.suppress(Exception):
             np.asarray(given)
             return given
         raise ValueError(
-            f"a {type(given).__name__} cannot be read by NumPy: pass "
+            f"a {name} cannot be read by NumPy: pass "
             "tensor.detach().cpu(), dense and of a type that NumPy has."
         )
     attrs = getattr(given, "attrs", None)
@@ -136,7 +137,6 @@ _NOT_NUMERIC = (
     "X holds values that are not numbers (each argument must be a string or a number "
     "that float() accepts): declare columns of text and dates in a TableSchema."
 )
-FEW_ROWS = "X holds {} sample(s), and {}: check how the rows were selected."
 _MISSING_LABELS = (
     "y contains NaN, None or another missing value: give missing targets a separate "
     "value, or select the records by public facts alone; dropping records because y is "
@@ -222,12 +222,20 @@ def check_arrays(
             )
         X = _validated(estimator, X, reset, accept_sparse)
         X = _canonical(X) if issparse(X) else X
-    relation, n_rows = getattr(estimator, "neighboring_relation", None), X.shape[0]
-    hidden = reset and relation and not Relation.of(relation).counts_are_public
-    if enough and not hidden and n_rows < (2 if reset else 1):
-        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
-        raise ValueError(FEW_ROWS.format(n_rows, verb))
+    if enough:
+        check_enough(estimator, X.shape[0], reset)
     return X
+
+
+def check_enough(estimator, n_rows: int, reset: bool = True) -> None:
+    """Raise ValueError if rows are too few, unless their number is private."""
+    relation = getattr(estimator, "neighboring_relation", None)
+    hidden = reset and relation and not Relation.of(relation).counts_are_public
+    if not hidden and n_rows < (2 if reset else 1):
+        verb = "a fit needs at least 2 records" if reset else "nothing can be predicted"
+        raise ValueError(
+            f"X holds {n_rows} sample(s), and {verb}: check how the rows were selected."
+        )
 
 
 def _listed(names: list[str]) -> str:
@@ -324,9 +332,14 @@ def _with_columns(X: Any, labels: list, found: dict[int, np.ndarray]) -> Any:
     return X
 
 
+def one_column(y: Any) -> Any:
+    """Return the column of a frame with one column; other objects unchanged."""
+    return raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
+
+
 def numeric_target(y: Any) -> Any:
     """Convert a target to numbers; refuse a type that holds none, by the type alone."""
-    raw = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
+    raw = one_column(y)
     # The partitions of a Dask series are read later.
     if hasattr(y, "divisions") or getattr(raw, "ndim", 1) != 1:
         return y
@@ -468,7 +481,7 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
         y = unmasked(y, as_objects=True)
         if as_objects and isinstance(y, (list, tuple)):
             y = np.array(y, dtype=object)
-        column = raw_column(y, 0) if is_frame(y) and y.shape[1:] == (1,) else y
+        column = one_column(y)
         if kind_of(column) in ("", "c") and (
             type_kind(column) == "complex" or is_odd(column)
         ):

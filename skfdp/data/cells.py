@@ -268,7 +268,7 @@ _KINDS = (
     ("u?int[0-9]", "integer"),
     ("float|double|halffloat|decimal", "number"),
     # Durations in months and years cannot be converted to days.
-    (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))", "other"),
+    (r"(?-i:timedelta64($|\[(generic|\d*[YM])\]))|\|V|\[\(", "other"),
     ("timedelta|duration", "duration"),
     ("time", "time"),
     ("complex", "complex"),

@@ -170,9 +170,12 @@ class Spelling:
         if kind == "boolean":
             fits = self.place(False) >= 0 or self.place(True) >= 0
             return None if fits else "no declared value is a boolean"
-        if kind in ("date", "period", "duration"):
-            fits = any(isinstance(level, str) for level in self.levels)
-            return None if fits else f"no declared value is the text of a {kind}"
+        if kind in ("date", "period", "duration", "time", "other"):
+            texts = [level for level in self.levels if isinstance(level, str)]
+            if kind == "date":
+                texts = [text for text in texts if text == _written(moment(text))]
+            what = "text" if kind == "other" else f"the text of a {kind}"
+            return None if texts else f"no declared value is {what}"
         if kind not in ("integer", "number", "complex"):
             return None
         known = set(self._numbers.values())
@@ -695,25 +698,29 @@ class Labels(NamedTuple):
 
 
 def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
-    """Encode y, of any type, as positions in the declared classes.
-
-    Refuse a dtype that cannot hold the classes; no error depends on values.
-    """
+    """Encode y, of any type, as positions in the declared classes; never refuse y."""
     declared = declared_labels(classes)
-    spelling = _spelling(declared)
-    kinds = {"i": "integer", "u": "integer", "f": "number", "b": "boolean", "M": "date"}
-    why = spelling.misfit(kinds.get(y.dtype.kind, ""))
-    if why is not None:
-        holds = {"integer": "whole numbers"}.get(kinds[y.dtype.kind])
-        holds = holds or f"{kinds[y.dtype.kind]}s"
-        raise ValueError(
-            f"y holds {holds}, and `classes`={declared.tolist()!r}: {why}, so y and "
-            f"`classes` differ in type. {RECODED}"
-        )
-    places = spelling.places(y)
+    places = _spelling(declared).places(y)
     missing = places < 0
     codes = np.maximum(places, 0)
     return Labels(declared, codes, "declared", missing if missing.any() else None)
+
+
+def check_kind(kind: str, classes: Any) -> None:
+    """Refuse a type of y, of the kind of `type_kind`, that cannot hold the classes."""
+    declared = declared_labels(classes)
+    why = _spelling(declared).misfit(kind)
+    # The integers may be codes: before some fits scikit-learn replaces labels by 0,
+    # ..., k-1, and reads predictions as such codes.
+    if kind == "integer" and declared.dtype.kind == "b":
+        why = "these are booleans"
+    if why is not None:
+        holds = {"integer": "whole numbers", "other": "values that are no labels"}
+        raise ValueError(
+            f"y holds {holds.get(kind, f'{kind}s')}, and `classes`="
+            f"{declared.tolist()!r}: {why}, so y and `classes` differ in type. "
+            f"{RECODED}"
+        )
 
 
 def _spelling(declared: np.ndarray) -> Spelling:

@@ -24,14 +24,15 @@ from skfdp.data.arrays import (
     is_frame,
     name_facts,
     numeric_target,
+    one_column,
     raw_column,
     readable,
     shaped_target,
     target_name,
 )
-from skfdp.data.cells import numbers, objects
+from skfdp.data.cells import numbers, objects, type_kind
 from skfdp.data.grid import as_dense
-from skfdp.data.target import check_target, encode_any
+from skfdp.data.target import check_kind, check_target, encode_any
 from skfdp.data.units import Units, units_as_weighted, without_group_column
 from skfdp.data.validation import is_missing, without_traps
 from skfdp.privacy.checks import shown, spelling
@@ -771,12 +772,12 @@ class Scored:
             )
         n_rows, n_columns = map(int, X.shape)
         y_name = target_name(fitted_target if target is None else target, y)
-        y = shaped_target(y, n_rows)
+        kind, y = type_kind(one_column(y)), shaped_target(y, n_rows)
         # Refuse text instead of numbers, and numbers instead of text, by the type of y.
         if layout.classes is None:
             check_target(y[:0], "", bounded=True)
         else:
-            encode_any(y[:0], layout.classes)
+            check_kind(kind, layout.classes)
         own = column_labels(X) if is_frame(X) else []
         own = own * all(isinstance(label, str) for label in own)
         check_columns(layout.model, n_columns, own or None)

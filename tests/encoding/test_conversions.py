@@ -159,8 +159,13 @@ def test_newcomer_1_labels_are_refused_alike(labels):
     y, X = np.arange(N) % 2 + 7, np.linspace(0, 1, N)[:, None]
     with pytest.raises(ValueError, match="`classes` differ in type"):
         DPSGDFClassifier(bounds=(0, 1), classes=labels).fit(X, y)
-    with pytest.raises(ValueError, match="y holds dates, and `classes`"):
-        DPSGDFClassifier(bounds=(0, 1), classes=[7, 8]).fit(X, y.astype("M8[s]"))
+    ledger, days = PrivacyLedger(), pd.Series(y.astype("M8[s]"))
+    own = {"classes": [7, 8], "bounds": (0, 1), "ledger": ledger}
+    odd = y.astype("m8[D]"), days.dt.tz_localize("UTC"), days.dt.to_period("D")
+    for one in (days.to_frame(), *odd, np.zeros(N, "V4"), pd.cut(y, 2)):
+        with pytest.raises(ValueError, match="y holds .*s, and `classes`"):
+            DPSGDFClassifier(**own).fit(X, one)
+    assert not ledger.events
     schema = TableSchema({"c": Number(0, 1), "y": Label(labels)}, outcomes=["y"])
     table = pd.DataFrame({"c": X[:, 0]})
     with pytest.raises(SchemaError, match="y, the column 'y' .* holds integers"):

@@ -355,6 +355,7 @@ REFUSED = [
     ({"estimator": LogisticRegression}, {}, "must be a classifier"),
     ({"estimator": LogisticRegression(C=-1)}, {}, "The 'C' parameter of"),
     ({"classes": ["yes"]}, {}, "at least two labels"),
+    ({"classes": [0.5, 1.5]}, {}, "Unknown label type: continuous"),
     ({"random_state": "x"}, {}, "random_state"),
     *(({}, one, [*one][0]) for one in ({"groups": np.arange(900)}, {"nobody": 1})),
     ({}, {"y": Y[1:]}, "inconsistent"),

@@ -252,6 +252,8 @@ def test_other_collections_are_refused():
     ):
         with pytest.raises(ValueError, match=match):
             classifier().fit(rows, y)
+    with pytest.raises(ValueError, match="X holds 1 sample.s., and a fit needs"):
+        classifier().fit(collection(X[:1], (1,)), collection(LABELS[:1], (1,)))
     *_, raw, _ = frame()
     with pytest.raises(TypeError, match="a Dask collection: pass its partitions"):
         schema().encoder().fit(raw)
