@@ -7,8 +7,10 @@ no privacy.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -190,7 +192,8 @@ def descent(
     n_records: int,
     private_weight: float = 1.0,
     public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
-    on_step: Callable[[int, np.ndarray], bool] | None = None,
+    on_step: Callable[[int, Callable[[], Any]], bool] | None = None,
+    model: Callable[[np.ndarray, int], Any] = lambda theta, n_steps: theta,
     start: np.ndarray | None = None,
     path: list[tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[np.ndarray, int]:
@@ -203,8 +206,8 @@ def descent(
     rate and the noise. Averages divide by the sampling rate times the public
     `n_records`, never by the size of a batch. `public_gradient` of theta and `start`
     (None: zero) are functions of public facts and earlier releases. ``on_step(step,
-    iterate)`` returns whether to stop. Each iterate and its released gradient are
-    appended to `path`.
+    found)`` returns whether to stop, where ``found()`` is ``model(iterate, n_steps)``.
+    Each iterate and its released gradient are appended to `path`.
 
     The result is the last iterate, and the number of steps taken; all planned steps
     stay charged, also if an iterate that is not finite raises ValueError.
@@ -234,8 +237,9 @@ def descent(
                 f"learning_rate (now {np.max(rule.learning_rate):.3g}) or momentum; "
                 "the charge for this fit stays."
             )
-        if on_step is not None and on_step(step, theta):
-            break
+        if on_step is not None:
+            if on_step(step, functools.partial(model, theta, step + 1)):
+                break
     warn_of_divergence(theta, start)
     return theta, step + 1
 

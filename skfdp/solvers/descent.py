@@ -33,7 +33,7 @@ from skfdp.queries.linear import (
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import NoisyGradientDescent, parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments, public_moments
-from skfdp.solvers.method import Budget, Needs, Plan, of_weights
+from skfdp.solvers.method import Budget, Needs, Plan
 from skfdp.solvers.postprocessing import (
     ESTIMATED,
     CoefficientNoise,
@@ -180,9 +180,6 @@ def public_gradient(
 CLASS_COUNTS = "class counts"
 #: Error of a released frequency to aim at, and least and largest share of ``mu**2``.
 FREQUENCY_ERROR, COUNT_SHARES = 0.035, (0.02, 0.4)
-#: Usual squared norm of the mean of rows, divided by their mean squared norm, if no
-#: mean is subtracted. Tables with numbers in [0, 1] and categories had .3 to .8.
-USUAL_MEAN = 0.5
 #: Share of records without a declared label beyond which a fit warns.
 MOST_UNDECLARED = 0.05
 #: The steps last at most this many time constants of the pull of a penalty. After 8,
@@ -697,7 +694,8 @@ class Descent:
             public_gradient=public_gradient(
                 self, records, loss, prepared.fitted, *known
             ),
-            on_step=of_weights(on_step, found),
+            on_step=on_step,
+            model=found,
             start=start,
             path=steps,
         )
@@ -710,7 +708,8 @@ class Descent:
         if self.scales is not None:
             theta = self._rescaled(ended, records, target_map, *known)
         elif plan.event(postprocessing.TEMPERATURE) is not None:
-            theta, along, measured = self._scaled(start, ended, answer, *known)
+            given = start, ended, answer, self.centring.bias, *known
+            theta, along, measured = postprocessing.scaled(*given)
         if answer is not None and public.encoding is not None and len(theta) == 1:
             if taken.curvature is None and coordinates.bias is not None:
                 # An error would lose a fit that was charged.
@@ -720,33 +719,6 @@ class Descent:
         more = coordinates, public, counts, along, measured, follows
         noise = noise_of(taken, answer, (start, ended, theta), *more)
         return found(theta, n_iter, noise)
-
-    def _scaled(self, start, ended, answer, known, prepared, plan, mechanism):
-        """Scale the step of a classifier; as `postprocessing.scaled`."""
-        public, query, coordinates, rule = known
-        bias, private = self.centring.bias, ~public.mask
-        # The squared norm of the mean of rows that was not subtracted.
-        errors = np.where(private, coordinates.mean_error * coordinates.scale, 0.0)
-        mean_left, usual = float(errors @ errors), plan.norms[1] ** 2
-        if private.any() and not coordinates.mean[private].any():
-            mean_left = USUAL_MEAN * usual
-        blocks = postprocessing.logit_blocks(
-            public, plan.norms, prepared.has_model, bias
-        )
-        return postprocessing.scaled(
-            ended,
-            start,
-            query,
-            prepared.offset,
-            public,
-            blocks,
-            rule,
-            bias,
-            plan.event(postprocessing.TEMPERATURE),
-            mechanism,
-            answer and (1 - np.diag(answer[1])).reshape(ended.shape),
-            min(mean_left, usual),
-        )
 
     def _rescaled(self, theta, records, target_map, known, prepared, plan, mechanism):
         """Return the weights of a regression, shrunk and with released factors."""

@@ -14,8 +14,6 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, calibrate, gdp_epsilon, gdp_mu
@@ -26,18 +24,6 @@ from skfdp.queries import Query
 #: Callback after each step, ``(step, model) -> stop``. ``model()`` returns the current
 #: model. The callback receives only released values. None: no callback.
 OnStep = Callable[[int, Callable[[], Any]], bool] | None
-
-
-def of_weights(
-    on_step: OnStep, model: Callable[[np.ndarray, int], Any]
-) -> Callable[[int, np.ndarray], bool] | None:
-    """Convert `on_step` to a callback ``(step, weights) -> stop``.
-
-    ``model(weights, n_steps)`` returns the model of the weights after `n_steps` steps.
-    """
-    if on_step is None:
-        return None
-    return lambda step, theta: on_step(step, lambda: model(theta, step + 1))
 
 
 def of_model(on_step: OnStep, change: Callable[[Any], Any]) -> OnStep:

@@ -22,7 +22,7 @@ from skfdp.privacy.checks import shown
 from skfdp.queries.network import WIDEST, MLPQuery, precision, scaled_rows
 from skfdp.solvers import NoisyGradientDescent, parameters
 from skfdp.solvers.descent import DescentPlan
-from skfdp.solvers.method import Budget, Method, Needs, Plan, of_weights
+from skfdp.solvers.method import Budget, Method, Needs, Plan
 from skfdp.solvers.postprocessing import LinearFit
 from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
@@ -409,7 +409,8 @@ class NetworkDescent:
             n_records=public.n_records,
             private_weight=loop.gradient_scale,
             public_gradient=gradient,
-            on_step=of_weights(on_step, found),
+            on_step=on_step,
+            model=found,
             start=np.concatenate(parts),
         )
         return found(theta, n_iter)

@@ -61,6 +61,9 @@ _SPREAD, _SPREAD_SEEN = 1.5, 0.6
 # Factor of these deviations with more than two classes, where weights are larger. Prior
 # standard deviation of the change of the intercept.
 _OF_SEVERAL, _INTERCEPT_SPREAD = 1.5, 0.3
+#: Usual squared norm of the mean of rows, divided by their mean squared norm, if no
+#: mean is subtracted. Tables with numbers in [0, 1] and categories had .3 to .8.
+USUAL_MEAN = 0.5
 # A `Spread` of columns counts as at most this many columns. In a row of a wide table
 # most columns are zero, and the columns that are rarely zero carry most of the signal.
 MOST_USED = 300
@@ -359,34 +362,41 @@ def _given_slopes(log, best, curvature, slopes, noise_std: float) -> np.ndarray:
 
 
 def scaled(
-    theta: np.ndarray,
     start: np.ndarray,
-    query: LinearQuery,
-    offset: np.ndarray | None,
-    public: PublicRecords,
-    blocks: list[Spread],
-    walk: HeavyBall,
+    theta: np.ndarray,
+    answer: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
     bias: float | None,
-    event: Event,
+    known: tuple[PublicRecords, LinearQuery, Coordinates, HeavyBall],
+    prepared: Any,
+    plan: Any,
     mechanism: Mechanism,
-    fitted: np.ndarray | None,
-    mean_left: float,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the start plus the rescaled step, the error, and the measured share.
 
     The step, from `start` to `theta`, is shrunk and multiplied by a released factor.
     The error is the change of the weights for one standard deviation of noise in the
-    factor. The measured share is that of `temperature`. `offset` are the margins of a
-    public model or None. `mean_left` is the squared norm of the mean of rows.
+    factor. The measured share is that of `temperature`. `answer` is the result of
+    `path_noise` or None. `bias` is the value of the constant column, before it was
+    rounded to the grid. `prepared` and `plan` are those of the descent.
     """
-    margins, shares, usual = offset, public.shares, _USUAL_FACTOR
-    if offset is None:  # an intercept or zero, the same for every record
+    public, query, coordinates, walk = known
+    private = ~public.mask
+    blocks = logit_blocks(public, plan.norms, prepared.has_model, bias)
+    # The squared norm of the mean of rows that was not subtracted.
+    errors = np.where(private, coordinates.mean_error * coordinates.scale, 0.0)
+    mean_left, most = float(errors @ errors), plan.norms[1] ** 2
+    if private.any() and not coordinates.mean[private].any():
+        mean_left = USUAL_MEAN * most
+    mean_left = min(mean_left, most)
+    margins, shares, usual = prepared.offset, public.shares, _USUAL_FACTOR
+    if margins is None:  # an intercept or zero, the same for every record
         margins, shares = start[None, :, -1] * (bias or 0.0), None
     elif public.has_target:
         usual = _USUAL_AFTER
     each = label_variances(margins)
     variance = max(float(np.average(each, weights=shares)), 1e-9)
     clip, raw = query.clip_norm, theta - start
+    fitted = answer and (1 - np.diag(answer[1])).reshape(raw.shape)
     step, n_fitted = expected(raw, blocks, walk, variance, clip, fitted)
     if bias is not None:
         # Take back the part of the drift that the steps have learnt.
@@ -409,8 +419,9 @@ def scaled(
     each *= loss.max_residual(public.n_classes) / largest
     curvature = max(float(np.average(each, weights=shares)), 1e-9)
     slopes = slopes + n_fitted * curvature / (variance * size)
-    known = float(event.noise_std[0]), public.n_records * curvature * size, usual
-    factor, std, share = temperature(slopes, *known)
+    noise_std = float(plan.event(TEMPERATURE).noise_std[0])
+    expected_slope = public.n_records * curvature * size
+    factor, std, share = temperature(slopes, noise_std, expected_slope, usual)
     return start + factor * step, std * step, share
 
 
