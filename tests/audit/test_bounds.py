@@ -47,7 +47,7 @@ def alone(relation="replace_one"):
 def test_replays_of_fits_find_nothing(name, relation):
     kind, params = FITS[name]
     model = kind(neighboring_relation=relation, **(SHORT | params))
-    found = audit_replay(model, X, Y)
+    found = audit_replay(model, X, Y, n_neighbors=10)
     assert found.passed, str(found)
     moved = {one.label: one.largest for one in found.releases}
     # some neighbour moves each of the counts as far as is said

@@ -469,9 +469,6 @@ def test_limits_that_mean_nothing(command, refusal, tmp_path):
     assert skfdp.PrivacyLedger(bare[1]).epsilon == 2
 
 
-# -- the table ------------------------------------------------------------------------
-
-
 # -- private values decide nothing ----------------------------------------------------
 CLEAN = {"age": 40, "hours": 40, "sector": "state", "since": "2024-03-01"}
 
@@ -593,38 +590,6 @@ def test_f01_names_that_are_numbers_are_confirmed(command, refusal, tmp_path):
     assert all(command(*argv)[0] == 0 for argv in USES)
 
 
-def test_f17_columns_without_a_name_are_left_out(command, tmp_path):
-    text = written(tmp_path).to_csv(index=False)
-    first, *lines = text.splitlines()
-    text = "\n".join([f",{first},,", *(f"canary,{line},," for line in lines)])
-    (tmp_path / "people.csv").write_text(text)
-    status, out, err = command("schema", "people.csv", "--public", "all")
-    told = "columns without a name are left out: number 1, 6, 7."
-    assert (status, err) == (0, f"skfdp: warning: {told}\n") and "Unnamed" not in out
-    for argv in USES:
-        status, out, err = command(*argv)
-        assert status == 0 and "Unnamed" not in out and "canary" not in out + err
-
-
-def test_f04_a_wrong_mark_is_told_of_public_columns_only(command, tmp_path):
-    rows = [f"{i % 40},5;{i % 40}.250;{i % 2}" for i in range(240)]
-    (tmp_path / "people.csv").write_text("\n".join(["open;hidden;ill", *rows, ""]))
-    schema = TableSchema(
-        {"open": Number(0, 40, True), "hidden": Number(0, 40), "ill": Label([0, 1])},
-        outcomes="ill",
-        delimiter=";",
-        decimal=".",
-    )
-    schema.save(tmp_path / "s.toml")
-    status, _, err = command(*USES[0])
-    told = "public column 'open': 240 of 240 values cannot be read as numbers, such as "
-    told += "'0,5'."
-    told = f"skfdp: warning: {told}\n"
-    assert status == 0 and told in err and "hidden" not in err
-    for argv in USES[1:]:
-        assert command(*argv)[2] == told
-
-
 # -- labels and values that cannot be read --------------------------------------------
 COUNTED = {"hours": 20, "sector": 40, "since": 50}
 
@@ -692,11 +657,3 @@ def test_f20_a_regression_counts_targets_that_are_no_numbers(command, tmp_path):
         r"of 60 held-out rows (\d+) have no number as target, of 180 .* rows (\d+)"
     )
     assert sum(map(int, re.search(lacking, out).groups())) == 7
-
-
-def test_limits_of_a_foreign_file_are_reported_as_declared_by_it(command, tmp_path):
-    written(tmp_path, declared_by="tableschema.json")
-    assert command(*USES[0], "--report", "r.json")[0] == 0
-    told = skfdp.privacy.read_report("r.json").assumptions
-    (found,) = (one for one in told if "in the file 'tableschema.json'" in one.text)
-    assert not found.enforced

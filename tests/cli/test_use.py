@@ -357,9 +357,6 @@ def test_drafts_and_checks(run, refused, tmp_path):
     assert "encoding='x' is not known" in refused(*draft[:2], "--encoding", "x")
 
 
-# -- streams --------------------------------------------------------------------------
-
-
 CLOSED = io.StringIO()
 CLOSED.close()
 

@@ -1,14 +1,11 @@
 """Estimators on randomised targets: chances, draws, one charge, and what is refused."""
 
 import dataclasses
-import json
 import math
 import threading
 import warnings
 from fractions import Fraction
-from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,12 +21,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import skfdp
-from skfdp import LabelDPClassifier, LabelDPRegressor, PrivacyLedger, label_dp, report
+from skfdp import LabelDPClassifier, LabelDPRegressor, PrivacyLedger, label_dp
 from skfdp.audit import audit_mechanism
 from skfdp.label_dp import HALF, WHOLE, Windows, of_numbers, randomised
 from skfdp.mechanisms.noise import generator_of
@@ -213,25 +209,6 @@ def test_a_search_inside_is_one_charge_and_around_it_charges_every_fit():
     around = GridSearchCV(simple, {"estimator__C": [1, 2]}, cv=3)
     found = ledger.check_search(around, TABLE, LABEL)
     assert (found.n_fits, found.n_allowed, found.allows_refit) == (7, 4, False)
-
-
-def test_the_statement():
-    model = LabelDPClassifier(LogisticRegression(), 3.0)
-    text = model.fit(TABLE, LABEL).privacy_.statement(full=True)
-    text = " ".join(text.split())
-    for part in (
-        "In each of 900 rows: the target (label).",
-        "epsilon 3 at delta 0",
-        "The set of classes is public, though it was read from the private target.",
-        "exact integers, before anything is computed from it. [enforced by the code]",
-        "targets: 1 pure release(s), epsilon 3, delta 0",
-    ):
-        assert part in text
-    schema = Path(skfdp.__file__).with_name("privacy") / "report.schema.json"
-    jsonschema.validate(model.privacy_.to_dict(), json.loads(schema.read_text()))
-    assert "clipped" not in text and "Gaussian" not in text
-    whole = make_pipeline(StandardScaler(), model).fit(TABLE, Y)
-    assert report(whole).epsilon == 3.0
 
 
 def test_events_compose_with_all_others():

@@ -112,20 +112,6 @@ def test_newcomer_b_scaled_columns_are_no_reason_to_warn(name):
     assert not [one for one in found if "bounds" in one]
 
 
-def test_newcomer_b_the_number_is_that_of_private_columns():
-    for public, wanted in (([0], 1), ("all", 0)):
-        model = FeatureDPLogisticRegression(delta=1e-3, public_features=public)
-        found = told(UtilityWarning, lambda model=model: model.fit(TABLE, BOTH))
-        assert len([one for one in found if "chance" in one]) == wanted
-        assert wanted == sum("for 1 private column(s)" in one for one in found)
-
-
-def test_newcomer_b_columns_left_without_bounds_lose_rows_with_missing_values():
-    model = DPSGDFClassifier(delta=1e-3, bounds={0: (18, 90)})
-    with pytest.warns(UtilityWarning, match="bounds do not cover 1 .* are ignored"):
-        model.fit(TABLE, BOTH)
-
-
 # -- F10: many categories -------------------------------------------------------------
 N_LEVELS, N_ROWS = 3000, 60
 TWO_STEPS = NoisyGradientDescent(max_iter=2)

@@ -250,9 +250,13 @@ def fits(folder, **settings):
 
 
 def test_a_small_first_fit_compiles_nothing(tmp_path):
-    """And it is the fit of the kernels, also without a compiler."""
+    assert len(fits(tmp_path)) == 9 and not [*tmp_path.rglob("*.nb?")]
+
+
+@pytest.mark.nightly
+def test_fits_of_twins_are_those_of_kernels(tmp_path):
+    """Also without a compiler; `test_sums` compares the sums each time."""
     twins = fits(tmp_path)
-    assert len(twins) == 9 and not [*tmp_path.rglob("*.nb?")]
     assert fits(tmp_path, NUMBA_DISABLE_JIT="1") == twins
     cached = {k: v for k, v in os.environ.items() if k == "NUMBA_CACHE_DIR"}
     assert fits(tmp_path, SMALL="0", **cached) == twins

@@ -75,19 +75,6 @@ def test_relations_have_the_names_of_dp_accounting():
         Relation("REPLACE_ONE")
 
 
-# -- relations: how far neighbours move a sum ------------------------------------------
-def test_what_each_of_them_says():
-    said = {
-        name: (relation.replaces, relation.counts_are_public)
-        for name, relation in ((name, Relation.of(name)) for name in RELATIONS)
-    }
-    assert said == {
-        "replace_one": (True, True),
-        "replace_special": (False, True),
-        "add_or_remove_one": (False, False),
-    }
-
-
 def largest_move(name, clip_norm):
     """Contributions on a fine circle, the null, and what becomes of one of them."""
     angles = 2 * math.pi * np.arange(24) / 24

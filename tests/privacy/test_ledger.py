@@ -125,24 +125,6 @@ class TestLimit:
         assert ledger.events == ledger.entries == ()
         assert ledger  # `if ledger:` must not skip an empty one
 
-    @given(mus=st.lists(st.floats(0.01, 1.0), max_size=12), limit=st.floats(0.05, 4))
-    @settings(max_examples=20, deadline=None)
-    def test_greedy_charges_match_an_independent_account(self, mus, limit):
-        ledger = PrivacyLedger(epsilon=limit, delta=DELTA)
-        square = 0.0
-        for mu in mus:
-            due = epsilon_of(math.sqrt(square + mu * mu))
-            if abs(due / limit - 1) < 1e-6:
-                continue  # rounding decides
-            try:
-                ledger.charge([full_batch(mu)])
-                accepted = True
-            except PrivacyBudgetError:
-                accepted = False
-            assert accepted == (due <= limit)
-            square += accepted * mu * mu
-            assert ledger.spent() <= limit * (1 + 1e-9)
-
 
 class TestNonprivateFits:
     def test_a_limit_refuses_them(self, new_ledger):
@@ -236,6 +218,10 @@ class TestConstructor:
             ({"delta": 1e-5}, "give both, or neither"),
             ({"epsilon": 0, "delta": 1e-5}, "epsilon=0 must be a positive number"),
             ({"epsilon": math.inf, "delta": 1e-5}, "epsilon=inf must be finite"),
+            (
+                {"epsilon": 1e308, "delta": DELTA},
+                r"epsilon=1e\+308 must be at most",
+            ),
             ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0 must be a number strictly"),
             ({"neighboring_relation": "zero"}, "neighboring_relation='zero' is unkn"),
             ({"dataset": ""}, "dataset='' must be a non-empty string"),
@@ -402,12 +388,6 @@ def test_remaining_is_zero_if_no_release_fits():
     ledger = PrivacyLedger(epsilon=math.nextafter(spent, 9), delta=DELTA)
     ledger.charge([event])
     assert 0 <= ledger.remaining() < 1e-6
-
-
-def test_a_limit_that_limits_nothing_is_refused():
-    with pytest.raises(ValueError, match="epsilon=1e\\+308 must be at most 1e12 as"):
-        PrivacyLedger(epsilon=1e308, delta=DELTA)
-    assert "epsilon 1e+12" in str(PrivacyLedger(epsilon=1e12, delta=DELTA))
 
 
 @pytest.mark.parametrize("limit", [{}, {"epsilon": 9.0, "delta": DELTA}])
@@ -632,13 +612,6 @@ class TestReview:
 
 
 class TestDeclaration:
-    def test_an_event_without_names_is_refused(self):
-        for name in ("target_name", "unnamed", "unit"):
-            values = event(public_target=True).to_dict()
-            del values[name]
-            with pytest.raises(ValueError, match=f"lacks the field '{name}'"):
-                Event.from_dict(values)
-
     def test_a_promise_is_not_widened_later(self, tmp_path):
         path = tmp_path / "ledger.sqlite"
         PrivacyLedger(path).charge([public("age")])

@@ -256,17 +256,6 @@ def test_the_report_of_a_ledger_has_the_last_receipt(path):
     PrivacyLedger(path).check_report(found)
 
 
-def test_attack_10_equal_charges_to_two_copies_end_in_two_heads(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "one.db", epsilon=9.0, delta=1e-3)
-    ledger.charge([full_batch()])
-    shutil.copy(tmp_path / "one.db", tmp_path / "two.db")
-    heads = set()
-    for name in ("one.db", "two.db"):
-        copy = PrivacyLedger(tmp_path / name)
-        heads.add(copy.charge([full_batch()]).head)
-    assert len(heads) == 2
-
-
 # -- edited files ---------------------------------------------------------------------
 EDITS = [
     ("UPDATE chain SET entries = '[]' WHERE charge = 1", 0),
@@ -276,6 +265,7 @@ EDITS = [
     ("UPDATE chain SET nonce = '' WHERE charge = 2", 2),
     ("UPDATE chain SET head = '' WHERE charge = 3", 3),
     ("DELETE FROM chain WHERE charge = 2", 2),
+    ("DELETE FROM chain", 1),
     (
         "INSERT INTO chain (charge, dataset, entries, terms, nonce, head) SELECT 4, "
         "dataset, entries, terms, nonce, head FROM chain WHERE charge = 3",
@@ -360,13 +350,6 @@ def test_attack_6_no_odd_cell_is_silent_or_raw(path, cell):
             edit(path, f"UPDATE {table} SET {column} = {cell}{rows}")
         refused += is_refused(path, path.read_bytes(), spent)
     assert refused
-
-
-def test_attack_6_entries_without_terms_are_refused(path):
-    PrivacyLedger(path, epsilon=2.0, delta=1e-5).charge([full_batch()])
-    edit(path, "DELETE FROM chain")
-    with pytest.raises(ValueError, match="does not hold charge 1"):
-        PrivacyLedger(path).charge([full_batch()])
 
 
 def test_attack_6_terms_that_come_later_are_linked(path):

@@ -11,7 +11,6 @@ from skfdp.privacy import (
     PrivacyBudgetError,
     PrivacyReport,
     composed_guarantee,
-    read_report,
 )
 from skfdp.privacy.assumptions import KNOWN
 from skfdp.solvers import NoisyGradientDescent
@@ -64,20 +63,6 @@ class TestLedgers:
 
 class TestReports:
     """Their words are in `statements.txt`."""
-
-    def test_they_come_back_from_files(self, tmp_path):
-        """What follows from the unit is derived again."""
-        found = reported(PERSON)
-        (tmp_path / "report.json").write_text(found.to_json())
-        again = read_report(tmp_path / "report.json")
-        assert again == found and again.unit == "person"
-        cut = PrivacyReport.from_dict(found.to_dict() | {"assumptions": []})
-        assert cut.assumptions == found.assumptions
-        assert "all rows of each" in str(found)
-
-    def test_batches_are_of_persons(self):
-        batch = dataclasses.replace(PERSON, sampling_rate=0.5)
-        assert texts(reported(batch))[KNOWN["person_batches_secret"].text] is True
 
     def test_fits_say_what_nobody_checks(self):
         rng = np.random.default_rng(0)

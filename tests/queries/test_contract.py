@@ -447,6 +447,10 @@ SABOTAGES = {
         "score table",
         {SUMS + "ScoreTable.sensitivity": lambda *a: 1.0},
     ),
+    "the bound of no label": (
+        "many labels",
+        {SUMS + "LabelSum.sensitivity": lambda query, relation: query.row_bound},
+    ),
     "a loss outside of the bound": (
         "score table with losses",
         {"numpy.clip": lambda v, low, high: honest_clip(v, 2 * low, 2 * high)},
