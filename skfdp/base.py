@@ -83,17 +83,7 @@ except ImportError:
         """Replacement for scikit-learn's mixin before 1.9, without `set_callbacks`."""
 
         def _init_callback_context(self, **_):
-            return _NoCallbacks()
-
-    class _NoCallbacks:
-        def subcontext(self, **_):
-            return self
-
-        def call_on_fit_task_begin(self, **_):
-            pass
-
-        def call_on_fit_task_end(self, **_):
-            return False
+            """Return nothing: there are no callbacks."""
 
     def with_callbacks(method):
         """Return the method unchanged."""
@@ -567,18 +557,19 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         run, prepared, plan = self._planned(public)
         fit_plan = self._fit_plan(public, plan)
         report = self._report(public, fit_plan, plan, ledger)
-        subtasks = {} if plan.n_steps is None else {"max_subtasks": plan.n_steps}
+        calls, on_step = bool(getattr(self, "_skl_callbacks", None)), None
         with users_state():
-            context = self._init_callback_context(**subtasks)
-            context.call_on_fit_task_begin(estimator=self)
+            context = self._init_callback_context(max_subtasks=plan.n_steps or 0)
+            if calls:
+                context.call_on_fit_task_begin(estimator=self)
         mechanism, report = self._charged(records, fit_plan, report, ledger)
-        on_step = None
-        if getattr(self, "_skl_callbacks", None):
+        if calls:
             on_step = self._on_step(context, public, report)
         found = run(records, prepared, plan, mechanism, on_step)
         self._publish(public, found, report)
-        with users_state():
-            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={})
+        if calls:
+            ended = users_state()(context.call_on_fit_task_end)
+            ended(estimator=self, reconstruction_attributes={})
         return self
 
     @guarded_fit

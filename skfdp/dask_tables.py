@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from skfdp.data.arrays import check_dense, check_enough, is_dask
+from skfdp.data.arrays import check_enough, is_dask
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import unmasked, without_traps
@@ -408,11 +408,11 @@ def _delayed(collection: Any) -> list[Any]:
 
 def _no_rows_of(collection: Any) -> Any:
     """Return a table without rows, with the names and types of a collection."""
-    check_dense(
-        collection._meta,
-        "X has sparse rows, but partitions must be dense: pass "
-        "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory.",
-    )
+    if hasattr(collection._meta, "tocsr"):
+        raise TypeError(
+            "X has sparse rows, but partitions must be dense: pass "
+            "X.map_blocks(lambda rows: rows.toarray()) if they fit into memory."
+        )
     if hasattr(collection, "rechunk"):
         return np.zeros((0, *collection.shape[1:]), dtype=collection.dtype)
     return collection._meta

@@ -287,16 +287,12 @@ class LinearModel(PrivateEstimator):
             "n_iter_": found.n_iter,
             "input_scaler_": found.input_scaler or scaler,
             "solver_": OneShot() if one_shot else solver,
+            "classes_": public.classes,
+            "public_model_": found.public_model,
+            "interactions_": found.interactions,
+            "coef_noise_": noise,
         }
-        if public.classes is not None:
-            attributes["classes_"] = public.classes
-        if found.public_model is not None:
-            attributes["public_model_"] = found.public_model
-        if found.interactions is not None:
-            attributes["interactions_"] = found.interactions
-        if noise is not None:
-            attributes["coef_noise_"] = noise
-        return attributes
+        return {name: one for name, one in attributes.items() if one is not None}
 
     def coefficients_table(self) -> Any:
         """Return the coefficients and their errors, without privacy cost.
@@ -461,9 +457,8 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     <target>
     public_features : None, "all", names, indices, mask or slice, default=None
         The public columns: names or fnmatch patterns (``"public__*"``) if X has column
-        names, indices, a boolean mask, a slice, or a callable of X such as
-        ``make_column_selector(pattern=...)``. With "all" only the target can be private
-        (label-DP).
+        names, indices, a boolean mask or a slice. With "all" only the target can be
+        private (label-DP).
     <public_target>
     <bounds>
     <classes>

@@ -76,19 +76,15 @@ class PrivateMean:
 class ConditionalCentring:
     """Method that centres private columns by a linear prediction from public ones.
 
-    The coefficients of the prediction are released once. With `weighted`, records have
-    public weights in the least squares; see `Regressors`. Fits without privacy use
-    ordinary least squares.
+    The coefficients of the prediction are released once. Records have public weights in
+    the least squares (see `Regressors`), except in fits without privacy.
     """
-
-    weighted: bool = True
 
     needs = _needs
 
-    def prepare(self, public: PublicRecords, budget: Budget | None) -> Regressors:
+    def prepare(self, public: PublicRecords, budget, weighted=True) -> Regressors:
         """Whiten the public columns."""
-        U = public.public_scaler.scale(public.X)
-        return Regressors(U, weighted=self.weighted)
+        return Regressors(public.public_scaler.scale(public.X), weighted=weighted)
 
     def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
         """Calibrate the release of the cross moments."""
@@ -117,7 +113,7 @@ class ConditionalCentring:
     def exactly(self, records: Records) -> Found:
         """Return the centring from noiseless cross moments (epsilon=inf)."""
         private = ~records.public.mask
-        regressors = self.prepare(records.public, None)
+        regressors = self.prepare(records.public, None, weighted=False)
         rows = records.public.input_scaler.part(private).mapped(records.X[:, private])
         total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
         return self._centred(records.public, regressors, total, 0.0)
@@ -157,9 +153,7 @@ class PrivateCenteringTransformer(
     public_features : None, names, indices, mask or slice, default=None
         The public columns, as in `FeatureDPLogisticRegression`. Later steps must have
         the same public columns, or none.
-    neighboring_relation : {"replace_one", "replace_special"} or AddOrRemoveOne
-        Neighbouring relation; see :ref:`protected`. `AddOrRemoveOne` is possible only
-        without `public_features`.
+    <neighboring_relation>
     bounds : pair, mapping, False or None, default=None
         Declared public bounds of the columns; see `DPSGDFClassifier`. If there are
         public columns, and all private columns have bounds, the noise under
@@ -295,9 +289,7 @@ class PrivateCenteringTransformer(
         return bound, normalize
 
     def _methods(self, public: PublicRecords) -> list[Any]:
-        if not public.mask.any():
-            return [PrivateMean()]
-        return [ConditionalCentring(weighted=math.isfinite(self.epsilon))]
+        return [ConditionalCentring() if public.mask.any() else PrivateMean()]
 
     def _without_privacy(self, records: Records) -> Found:
         return self._methods(records.public)[0].exactly(records)

@@ -33,7 +33,7 @@ from skfdp.data.arrays import (
 )
 from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, Encoding
-from skfdp.data.input_scaler import InputScaler, resolve_bounds
+from skfdp.data.input_scaler import InputScaler, divisor_of_rows, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable, chosen_rows
 from skfdp.data.target import (
@@ -64,7 +64,7 @@ from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 from skfdp.schema import Column, TableSchema
-from skfdp.solvers.parameters import nominal_count, public_count, resolve_input_scaler
+from skfdp.solvers.parameters import nominal_count, public_count
 
 #: The parameters that declare a table without a schema, and their defaults.
 SHORT = {
@@ -561,19 +561,63 @@ class Reader:
             return InputScaler(feature_bound=math.inf)
         if longest is not None and not linear:
             bound = min(bound, longest)
-        found = resolve_input_scaler(
-            UNKNOWN if declared.releases_bounds else bounds,
-            bound,
-            bool(normalize),
-            n_features,
-            names,
-            sparse,
-            public=mask,
-            shortens=not linear,
-            longest=longest,
+        bounds = UNKNOWN if declared.releases_bounds else bounds
+        low, span = resolve_bounds(bounds, n_features, names)
+        if span is None or np.isinf(span).any():
+            _warn_of_bounds(bounds, span, mask, names)
+        elif longest is None:
+            longest = math.sqrt(n_features)
+        shortens = not linear or bool(normalize)
+        if not shortens:
+            bound = divisor_of_rows(longest)
+        elif bound == "auto":
+            # Columns without bounds are assumed to be scaled.
+            bound = 1.0 if longest is None else longest
+        public = mask if linear and mask.any() and not mask.all() else None
+        given = float(bound), bool(normalize), public, shortens
+        found = InputScaler(low, span, *given)
+        if sparse and np.any(found.offset):
+            raise ValueError(
+                "bounds must have low == 0 in every column of a sparse X, so that "
+                "zeros stay zeros: declare (0, high), or scale the columns and pass "
+                "bounds=False, or pass a dense X."
+            )
+        return found
+
+
+def _warn_of_bounds(
+    bounds: Any, span: np.ndarray | None, public: np.ndarray, names: Any
+) -> None:
+    """Warn if columns have no bounds, unless bounds=False; from public facts alone."""
+    n_private = int((~public).sum())
+    declare = "bounds=(low, high) or a mapping by column"
+    if bounds is None and not n_private:
+        warn_caller(
+            "bounds=None: no column bounds are declared, and columns of unequal scale "
+            f"train badly; pass {declare}, or False if the columns are scaled already.",
+            UtilityWarning,
         )
-        mixed = linear and mask.any() and not mask.all()
-        return dataclasses.replace(found, public=mask) if mixed else found
+    elif bounds is None:
+        warn_caller(
+            "bounds=None: expect no better than chance, because no column bounds are "
+            f"declared for {n_private} private column(s): columns of unequal scale "
+            "train badly, and a row with a missing value is ignored. Declare "
+            f"{declare}, or a TableSchema where the estimator takes one, or use the "
+            "bounds that private_bounds releases; bounds=False is for "
+            "columns that are scaled already.",
+            UtilityWarning,
+        )
+    if span is None or not (left := ~public & np.isinf(span)).any():
+        return
+    places = np.flatnonzero(left).tolist()
+    columns = places if names is None else [str(names[i]) for i in places]
+    listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
+    warn_caller(
+        f"bounds do not cover {len(columns)} private column(s): {listed}; declare "
+        "them, (0, 1) for columns of zeros and ones: columns of unequal scale train "
+        "badly, and rows with a missing value in such a column are ignored.",
+        UtilityWarning,
+    )
 
 
 def _warn_of_exposure(name: str, counts: np.ndarray) -> None:

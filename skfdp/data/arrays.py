@@ -213,15 +213,15 @@ def check_arrays(
     if not in_memory and (table := large_table(X)) is not None:
         X = _checked_table(estimator, table, reset)
     else:
-        if not accept_sparse:
-            check_dense(
-                X,
+        sparse = issparse(X)
+        if sparse and not accept_sparse:
+            raise TypeError(
                 f"{type(estimator).__name__} needs a dense X, but X is sparse: pass "
                 "X.toarray() if it fits into memory, or use a linear estimator "
-                "directly, which centres sparse rows without making them dense.",
+                "directly, which centres sparse rows without making them dense."
             )
         X = _validated(estimator, X, reset, accept_sparse)
-        X = _canonical(X) if issparse(X) else X
+        X = _canonical(X) if sparse else X
     if enough:
         check_enough(estimator, X.shape[0], reset)
     return X
@@ -512,12 +512,6 @@ def check_complete(y: np.ndarray, given: Any) -> None:
         raise ValueError(_MISSING_LABELS)
     if kind == "f" and np.isinf(y).any():
         raise ValueError(_INSTEAD["Input X contains infinity"].replace("Input X", "y"))
-
-
-def check_dense(X: Any, message: str) -> None:
-    """Raise TypeError with a message if X is sparse."""
-    if issparse(X):
-        raise TypeError(message)
 
 
 def _canonical(X) -> csr_array:

@@ -258,6 +258,19 @@ def _shortened(entries, ends, bound: float, normalize: bool, unit: float) -> np.
     return scaled / np.repeat(longest, sizes)
 
 
+def divisor_of_rows(longest: float | None) -> float:
+    """Return the divisor of a linear model's rows, whose norms are at most `longest`.
+
+    It is a power of two, at most 16. Rows then have norms of at most 2 and fit into the
+    integers of the fast loop. With more than 1024 columns the bound of a row may be
+    larger. Usually few of many columns are large, and a larger divisor would make the
+    integers coarser.
+    """
+    if longest is None:
+        return UNBOUNDED_REACH
+    return 2.0 ** min(max(math.ceil(math.log2(longest / 2)), 0), 4)
+
+
 def resolve_bounds(
     bounds: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:

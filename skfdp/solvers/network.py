@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from skfdp.data.grid import blocks
-from skfdp.data.input_scaler import Coordinates, InputScaler
+from skfdp.data.input_scaler import Coordinates, InputScaler, divisor_of_rows
 from skfdp.data.records import PublicRecords, Records
 from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.descent import descent, warn_of_noise_left
@@ -218,15 +218,11 @@ class Neurons:
         """Return the table with further columns of neurons; zeros unless `fill`."""
         n_more, scaler = len(self.public), public.input_scaler
         mask = np.append(public.mask, self.public)
-        usual = {"names": None, "public": mask, "shortens": False}
-        wide = parameters.resolve_input_scaler(
-            (0, 1), "auto", False, len(mask), **usual
-        )
         own = dataclasses.replace(
             scaler,
             low=np.append(scaler.low, np.zeros(n_more)),
             span=np.append(scaler.span, np.ones(n_more)),
-            feature_bound=wide.feature_bound,
+            feature_bound=divisor_of_rows(math.sqrt(len(mask))),
             public=None if scaler.public is None else mask,
         )
         return dataclasses.replace(

@@ -16,14 +16,13 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
-from skfdp.data.input_scaler import UNBOUNDED_REACH, InputScaler, resolve_bounds
-from skfdp.data.validation import UtilityWarning, warn_caller
+from skfdp.data.validation import warn_caller
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.privacy import Event
 from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
@@ -417,84 +416,3 @@ def public_count(
             UserWarning,
         )
     return n_public
-
-
-def resolve_input_scaler(
-    bounds: Any,
-    row_norm: float | str,
-    normalize: bool,
-    n_features: int,
-    names: Sequence[str] | None,
-    sparse: bool = False,
-    *,
-    public: np.ndarray,
-    shortens: bool = True,
-    longest: float | None = None,
-) -> InputScaler:
-    """Return the input scaler of the declared bounds.
-
-    ``shortens=False`` is for linear models: rows are not clipped unless they are
-    normalised. `longest` bounds the norms of rows, if the bounds of columns do not.
-    """
-    low, span = resolve_bounds(bounds, n_features, names)
-    if span is None or np.isinf(span).any():
-        warn_of_bounds(bounds, span, public, names)
-    if longest is None and span is not None and np.isfinite(span).all():
-        longest = math.sqrt(n_features)
-    shortens = shortens or bool(normalize)
-    if not shortens:
-        row_norm = UNBOUNDED_REACH
-        if longest is not None:
-            # Divide by a power of two, at most 16. Rows then have norms of at most 2
-            # and fit into the integers of the fast loop. With more than 1024 columns
-            # the bound of a row may be larger. Usually few of many columns are large,
-            # and a larger divisor would make the integers coarser.
-            row_norm = 2.0 ** min(max(math.ceil(math.log2(longest / 2)), 0), 4)
-    elif row_norm == "auto":
-        # Columns without bounds are assumed to be scaled.
-        row_norm = 1.0 if longest is None else longest
-    input_scaler = InputScaler(
-        low, span, float(row_norm), bool(normalize), shortens=shortens
-    )
-    if sparse and np.any(input_scaler.offset):
-        raise ValueError(
-            "bounds must have low == 0 in every column of a sparse X, so that zeros "
-            "stay zeros: declare (0, high), or scale the columns and pass "
-            "bounds=False, or pass a dense X."
-        )
-    return input_scaler
-
-
-def warn_of_bounds(
-    bounds: Any, span: np.ndarray | None, public: np.ndarray, names: Any
-) -> None:
-    """Warn if columns have no bounds, unless bounds=False; from public facts alone."""
-    n_private = int((~public).sum())
-    declare = "bounds=(low, high) or a mapping by column"
-    if bounds is None and not n_private:
-        warn_caller(
-            "bounds=None: no column bounds are declared, and columns of unequal scale "
-            f"train badly; pass {declare}, or False if the columns are scaled already.",
-            UtilityWarning,
-        )
-    elif bounds is None:
-        warn_caller(
-            "bounds=None: expect no better than chance, because no column bounds are "
-            f"declared for {n_private} private column(s): columns of unequal scale "
-            "train badly, and a row with a missing value is ignored. Declare "
-            f"{declare}, or a TableSchema where the estimator takes one, or use the "
-            "bounds that private_bounds releases; bounds=False is for "
-            "columns that are scaled already.",
-            UtilityWarning,
-        )
-    if span is None or not (left := ~public & np.isinf(span)).any():
-        return
-    places = np.flatnonzero(left).tolist()
-    columns = places if names is None else [str(names[i]) for i in places]
-    listed = ", ".join(map(repr, columns[:5])) + ", ..." * (len(columns) > 5)
-    warn_caller(
-        f"bounds do not cover {len(columns)} private column(s): {listed}; declare "
-        "them, (0, 1) for columns of zeros and ones: columns of unequal scale train "
-        "badly, and rows with a missing value in such a column are ignored.",
-        UtilityWarning,
-    )

@@ -71,7 +71,7 @@ def test_private_values_cannot_reach_the_regressors(linear):
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_linear_prediction_is_found_whatever_the_weights(exact, linear):
     if exact:
-        found = ConditionalCentring(weighted=False).exactly(table(linear))
+        found = ConditionalCentring().exactly(table(linear))
     else:
         found = centred(linear)
     expected = [[0.2, -0.1, 0.0], [0.1, 0.3, -0.2]]
