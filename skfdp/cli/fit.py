@@ -41,7 +41,7 @@ from skfdp.linear_model import (
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.privacy.assumptions import STORED_TYPES, Assumption
 from skfdp.privacy.report_text import names_text
-from skfdp.schema import Category, Label, Number, OpenTable, TableSchema
+from skfdp.schema import Category, Label, Number, OpenTable, SchemaError, TableSchema
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 _NOTE = """\
@@ -109,13 +109,13 @@ class FitTask:
             random_state=None if seed is None else seed + repeat,
         )
 
-    def fit(self, model, rows):
-        """Fit a private model on some rows, and return it."""
+    def fit(self, model, rows, verb="fit"):
+        """Fit a private model on some rows, and return it; or return its plan."""
         groups = self.groups
         persons = {} if groups is None else {"groups": groups.iloc[rows].to_numpy()}
         # Errors of skfdp quote no data.
         with reading(ValueError, OSError, show=once):
-            return model.fit(self.X.iloc[rows], self.y.iloc[rows], **persons)
+            return getattr(model, verb)(self.X.iloc[rows], self.y.iloc[rows], **persons)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -124,6 +124,11 @@ def run(arguments: argparse.Namespace) -> None:
     with reading():
         schema = TableSchema.load(arguments.schema)
         target = schema.outcome(arguments.target)
+        if schema.exposure is not None:
+            raise SchemaError(
+                f"'skfdp fit' cannot use exposure = {schema.exposure!r} of the schema: "
+                "leave it out, or fit a FeatureDPRegressor with a loss of rates."
+            )
         table = OpenTable.of(arguments.file, schema)
         X, y = schema.split(table, target)
         unread = schema.unread(table) if arguments.evaluate else {}
@@ -162,7 +167,8 @@ def _job(task: FitTask, unread: Mapping[str, np.ndarray], note: str):
                 f"--model {path} needs skops: pip install 'skfdp[cli]'."
             ) from None
     stage("training the model that is released")
-    model = task.fit(task.model(ledger=open_ledger(arguments)), train)
+    ledger = open_ledger(arguments, lambda: task.fit(task.model(), train, "plan"))
+    model = task.fit(task.model(ledger=ledger), train)
     # The model may be sent to others, so it must not contain the path of the ledger.
     model.set_params(ledger=None)
     # The types of the columns follow from the schema.

@@ -56,12 +56,12 @@ def reading(*errors: type[Exception], show: Callable = complain) -> Iterator[Non
 once = functools.cache(complain)
 
 
-def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
+def open_ledger(arguments: argparse.Namespace, plan: Callable) -> PrivacyLedger | None:
     """Open the ledger of a fit; return None without ``--ledger``.
 
     A ledger without a limit gets the limit of ``--limit``; without this option it is
-    refused. Afterwards ``arguments.charged()`` returns a list, with one sentence if the
-    fit was charged.
+    refused. A new file is made only if the limit allows what `plan` returns. Afterwards
+    ``arguments.charged()`` returns a list, with one sentence if the fit was charged.
     """
     path, limit = arguments.ledger, arguments.limit
     if path is None:
@@ -76,7 +76,10 @@ def open_ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
                     "total that all fits on these data may spend, at delta "
                     f"{arguments.delta:g}."
                 )
-            ledger = PrivacyLedger(path, epsilon=limit, delta=arguments.delta)
+            terms = {"epsilon": limit, "delta": arguments.delta}
+            if is_new and (reason := PrivacyLedger(**terms).what_if(plan()).reason):
+                raise CommandError(reason)
+            ledger = PrivacyLedger(path, **terms)
         elif limit not in (None, ledger.epsilon):
             raise CommandError(
                 f"--limit {limit:g} differs from the limit of --ledger {path}, "
@@ -314,7 +317,8 @@ def predict(arguments: argparse.Namespace) -> None:
                 "the schema declares other features than those of the model "
                 f"({', '.join(names)}): give the schema of the fit."
             )
-        table.check_has(arguments.keep)
+        names += [declared.exposure] * (declared.exposure is not None)
+        table.check_has([*arguments.keep, *names])
         rows = declared.read(table)[names]
         kept = table.columns(arguments.keep)
     if not len(rows):

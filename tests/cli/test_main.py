@@ -458,9 +458,14 @@ def test_limits_that_mean_nothing(command, refusal, tmp_path):
     for value in ("0", "inf", "nan", "-1"):
         sentence = refusal(*FIT, *ledger, f"--limit={value}")
         assert f"--limit={float(value)} must be a positive, finite number" in sentence
+    assert "One more fit may cost epsilon" in refusal(*FIT, *ledger, "--limit", 0.5)
+    assert not (tmp_path / "spent.sqlite").exists()
     assert command(*FIT, *ledger, "--limit", 2)[0] == 0
     sentence = refusal(*FIT, *ledger, "--limit", 3)
     assert "epsilon 2, which cannot be changed: leave --limit out" in sentence
+    written(tmp_path, exposure="hours")
+    assert "'skfdp fit' cannot use exposure = 'hours'" in refusal(*FIT)
+    written(tmp_path)
     # One that Python made without a limit gets one here, once.
     bare = ["--ledger", "bare.sqlite"]
     assert not skfdp.PrivacyLedger(bare[1]).entries

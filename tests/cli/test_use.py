@@ -1,6 +1,7 @@
 """Saved models used: predictions, scores, statements; and the tables they take."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import sqlite3
@@ -108,6 +109,13 @@ def test_predictions_are_those_of_the_model(run, tmp_path):
     model, found = saving.load("pay.skops"), pd.read_csv(io.StringIO(out))
     assert list(found) == ["prediction"]
     np.testing.assert_allclose(found["prediction"], model.predict(rows_of(model)))
+    own = dataclasses.replace(SCHEMA, exposure="hours")
+    own.save(tmp_path / "s.toml")
+    rates = skfdp.FeatureDPRegressor(schema=own, loss="poisson")
+    saving.save(rates.fit(people(), people()["pay"]), tmp_path / "m.joblib")
+    argv = "predict", tmp_path / "m.joblib", "new.csv", "--schema", tmp_path / "s.toml"
+    found = pd.read_csv(io.StringIO(run(*argv)[1]), skip_blank_lines=False)
+    np.testing.assert_allclose(found["prediction"], rates.predict(people(1)))
 
 
 def test_new_rows_may_hold_anything(run, tmp_path):
