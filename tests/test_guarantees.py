@@ -59,6 +59,7 @@ ESTIMATORS = {
         LOGISTIC, public_features=[2], **KNOWN, **padded("gaussian")
     ),
     "feature-dp, public target": partial(LOGISTIC, **SOME, **KNOWN),
+    "feature-dp, one-shot": partial(LOGISTIC, **ALL),
     "feature-dp, label": partial(LOGISTIC, **ALL, solver="feature-dp-sgd"),
     "feature-dp, private bounds": partial(LOGISTIC, **SOME, bounds="private"),
     "feature-dp, replace_special": partial(LOGISTIC, public_features=[0], **NULLED),

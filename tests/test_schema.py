@@ -20,11 +20,9 @@ from skfdp import (
     FeatureDPLogisticRegression,
     FeatureDPMLPClassifier,
     FeatureDPRegressor,
-    PrivacyBudgetError,
     PrivacyLedger,
     TableSchema,
     UtilityWarning,
-    report,
 )
 from skfdp.schema import (
     Boolean,
@@ -764,18 +762,6 @@ TABLE = hospital(1500)
 def estimator(target, **given):
     kind = FeatureDPRegressor if target == "cost" else FeatureDPLogisticRegression
     return kind(1.0, schema=SCHEMA, target=target, **given)
-
-
-def test_one_ledger_and_one_report_for_three_outcomes():
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, public=["age"])
-    for target in OUTCOMES:
-        X, y = SCHEMA.split(TABLE, target)
-        estimator(target, ledger=ledger).fit(X, y)
-    assert 1 < ledger.spent() < 2
-    statement = report(ledger).statement()
-    assert all(outcome in statement for outcome in OUTCOMES)
-    with pytest.raises(PrivacyBudgetError):
-        estimator("cost", ledger=ledger).set_params(epsilon=2.0).fit(X, y)
 
 
 def test_columns_are_chosen_by_name_and_a_group_is_needed():

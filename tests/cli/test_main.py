@@ -662,3 +662,11 @@ def test_f20_a_regression_counts_targets_that_are_no_numbers(command, tmp_path):
         r"of 60 held-out rows (\d+) have no number as target, of 180 .* rows (\d+)"
     )
     assert sum(map(int, re.search(lacking, out).groups())) == 7
+
+
+def test_limits_of_a_foreign_file_are_reported_as_declared_by_it(command, tmp_path):
+    written(tmp_path, declared_by="tableschema.json")
+    assert command(*USES[0], "--report", "r.json")[0] == 0
+    told = skfdp.privacy.read_report("r.json").assumptions
+    (found,) = (one for one in told if "in the file 'tableschema.json'" in one.text)
+    assert not found.enforced

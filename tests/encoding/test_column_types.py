@@ -275,28 +275,6 @@ def test_f08_durations_are_days_without_a_schema(name, kind):
     check_same(MODELS[name], FRAMES[kind], TABLE.astype(float))
 
 
-@pytest.mark.parametrize(
-    "table",
-    [DAYS[:, None].astype("m8[D]").astype("m8[h]"), pa.record_batch({"stay": SECONDS})],
-    ids=["array", "batch"],
-)
-def test_f08_durations_without_names_or_in_a_batch_are_days(table):
-    check_same(MODEL, table, DAYS[:, None].astype(float))
-
-
-@pytest.mark.extra("dask")
-def test_f08_durations_in_partitions_are_days():
-    import dask.dataframe as dd
-
-    def parts(table):
-        return dd.from_pandas(table, npartitions=2)
-
-    tables = TABLE.assign(stay=pd.to_timedelta(DAYS, unit="D")), TABLE.astype(float)
-    y = parts(pd.Series(Y))
-    found, wanted = (clone(MODEL).fit(parts(table), y) for table in tables)
-    np.testing.assert_array_equal(found.coef_, wanted.coef_)
-
-
 PERIODS = pd.Series(pd.period_range("2020-01", periods=3, freq="M"))
 FAR = [pd.Period("2020-01", "M"), pd.Period(ordinal=10**15, freq="D"), None]
 TIMES = [datetime.time(6, 30), None, datetime.time(23)]

@@ -92,14 +92,6 @@ def test_trees_take_a_product_of_public_columns_and_curves_do_not(fitted):
     np.testing.assert_allclose(fitted.decision_function(other), margins)
 
 
-def test_curves_alone_are_left_alone():
-    """Trees have no share in the mean of a model that curves describe."""
-    rng = np.random.default_rng(0)
-    steep = np.sin(6 * X["a"]) + 2 * X["b"]
-    y = (rng.random(N) < 1 / (1 + np.exp(-3 * (steep - steep.mean())))).astype(int)
-    assert classifier().fit(X, y).public_model_.share < 0.5
-
-
 @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
 def test_numbers_and_counts_have_trees_too(loss):
     rng = np.random.default_rng(0)
@@ -130,15 +122,6 @@ def test_several_classes_have_trees_until_there_are_many():
         if not share:
             with pytest.raises(ValueError, match="needs fewer than 10 classes"):
                 model.fit(X, labels)
-
-
-def test_columns_that_tell_nothing_leave_a_constant():
-    y = np.random.default_rng(0).integers(0, 2, N)
-    model = classifier(public="abcd"[:3], epsilon=1e-3).fit(X, y)
-    assert np.abs(model.decision_function(X)).max() < 0.4
-    rare = classifier(epsilon=1e-3).fit(X, y * (np.arange(N) % 5 == 0))
-    level = 1 / (1 + np.exp(-rare.decision_function(X)))
-    assert level.mean() == pytest.approx(y[::5].sum() / N, abs=0.02)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "replace_special"])

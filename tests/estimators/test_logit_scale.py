@@ -49,18 +49,6 @@ def log_odds(labels, n_classes, noise_std=1e-6, noise=0.0):
     return frequencies.released_log_odds(records, event, mechanism), mechanism.query
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("relation", ["replace_one", "replace_special"])
-def test_the_plan_charges_the_counts_for_what_they_move(n_classes, relation, small):
-    X, y = small[0], np.arange(300) % n_classes
-    model = FeatureDPLogisticRegression(bounds=(0, 1), neighboring_relation=relation)
-    event = model.plan(X, y).events[0]
-    assert event.label == "class counts"
-    query = log_odds(y, n_classes)[1]
-    assert event.sensitivity == query.sensitivity(Relation.of(relation))
-    assert event.clip_norm == query.clip_norm
-
-
 @pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_counts_that_noise_would_leave_no_grid_for_are_not_released(small):
     model = FeatureDPLogisticRegression(1e-9, delta=1e-12, bounds=(0, 1))

@@ -295,15 +295,6 @@ class TestLedger:
                 model.fit(TestTarget.X, TestTarget.y)
             assert str(caught.value) == answer.reason
 
-    def test_columns_without_names(self):
-        ledger, y = skfdp.PrivacyLedger(epsilon=9.0, delta=1e-5), TestTarget.y
-        model = skfdp.FeatureDPLogisticRegression(public_features=[0], ledger=ledger)
-        answer = ledger.what_if(model.plan(TestTarget.X, y))
-        assert not answer.allowed and "columns of X have no names" in answer.reason
-        with pytest.raises(skfdp.PrivacyBudgetError) as caught:
-            model.fit(TestTarget.X, y)
-        assert str(caught.value) == answer.reason
-
 
 class TestSabotage:
     """A plan that looks is seen."""

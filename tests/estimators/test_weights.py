@@ -22,13 +22,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
 from skfdp.data.units import Units, kept_rows
-from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import LabelSum
 from skfdp.schema import Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, public_model
-from skfdp.solvers.method import Budget
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skfdp.data.validation.UtilityWarning", "ignore::skfdp.PrivacyWarning"
@@ -383,23 +381,6 @@ def test_the_loop_charges_a_person_as_it_charges_a_record(kind, relation):
     assert event.sensitivity == (0.8 if relation == "replace_one" else 0.4)
 
 
-def test_the_mechanism_gives_out_what_the_loop_charged(monkeypatch):
-    """Its query clips persons, and says the bounds of the event."""
-    seen, release = [], Mechanism.release
-
-    def noted(self, label, query, theta=None, **more):
-        if label == "descent":
-            seen.append((query.of_units(self._units), self.event(label)))
-        return release(self, label, query, theta, **more)
-
-    monkeypatch.setattr(Mechanism, "release", noted)
-    looped().fit(X, LABELS, groups=GROUPS, sample_weight=WEIGHTS)
-    assert len(seen) == 5
-    for query, event in seen:
-        assert query.units.joint and query.clip_norm == event.clip_norm
-        assert query.sensitivity(event.relation) == event.sensitivity
-
-
 def test_weights_keep_the_orthant_and_persons_do_not():
     model = looped(public_target=True, centering=None)
     root = math.sqrt(2) * 0.4
@@ -432,34 +413,6 @@ def test_paddings_are_for_records_of_one_row(padding):
     assert np.isfinite(cut.fit(TABLE, LABELS).coef_).all()
     assert loop_of(model, sample_weight=WEIGHTS).sensitivity == 0.8
     assert np.isfinite(model.fit(X, LABELS, sample_weight=WEIGHTS).coef_).all()
-
-
-def test_events_of_records_become_those_of_persons():
-    relation = Relation.of("replace_one")
-    facts = {"neighboring_relation": "replace_one"}
-    of = [Budget(1.0, 1e-5, relation, facts, reach=reach) for reach in (1, 3)]
-    sizes = {"clip_norm": 0.5, "sensitivity": 1.0}
-    one, three = (budget.event("sum", 2.0, **sizes) for budget in of)
-    assert three.noise_std == (6.0,) and three.mu == pytest.approx(one.mu)
-    query = LabelSum.planned(1, 1.0)  # of these sizes
-    first, third = (one.release_once("labels", query) for one in of)
-    np.testing.assert_allclose(third.step_stds, 3 * first.step_stds, rtol=1e-6)
-    for found in (three, third):
-        assert (found.clip_norm, found.sensitivity) == (1.5, 3.0)
-
-
-def test_other_releases_are_those_of_a_record_times_the_reach():
-    """And the loop has a clip of its own."""
-    model = looped(epsilon=8.0)  # else no mean is released
-    events = {e.label: e for e in model.plan(X, LABELS, sample_weight=HEAVY).events}
-    plain = {e.label: e for e in model.plan(X, LABELS).events}
-    assert set(events) == set(plain) != {"descent"}
-    reach = 10 * N_ROWS / HEAVY.sum()
-    for label in set(events) - {"descent"}:
-        found, wanted = events[label], plain[label]
-        assert found.clip_norm == pytest.approx(reach * wanted.clip_norm)
-        assert found.sensitivity == pytest.approx(reach * wanted.sensitivity)
-    assert events["descent"].clip_norm == plain["descent"].clip_norm
 
 
 # -- the column of a frame that says whose each row is --------------------------------
