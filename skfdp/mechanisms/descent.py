@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -191,20 +191,20 @@ def descent(
     *,
     n_records: int,
     private_weight: float = 1.0,
-    public_gradient: Callable[[np.ndarray], np.ndarray] | None = None,
+    exact: Sequence[Callable[[np.ndarray], np.ndarray]] = (),
     on_step: Callable[[int, Callable[[], Any]], bool] | None = None,
     model: Callable[[np.ndarray, int], Any] = lambda theta, n_steps: theta,
     start: np.ndarray | None = None,
     path: list[tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[np.ndarray, int]:
-    """Run gradient descent with noisy private sums plus an exact public gradient.
+    """Run gradient descent with noisy private sums plus exact public gradients.
 
-    This is Algorithm 1 of Mahloujifar et al. (2023). With ``public_gradient=None`` it
-    is DP-SGD.
+    This is Algorithm 1 of Mahloujifar et al. (2023). Without `exact` gradients it is
+    DP-SGD.
 
     The charged event "descent" of the mechanism fixes the number of steps, the sampling
     rate and the noise. Averages divide by the sampling rate times the public
-    `n_records`, never by the size of a batch. `public_gradient` of theta and `start`
+    `n_records`, never by the size of a batch. `exact` gradients of theta and `start`
     (None: zero) are functions of public facts and earlier releases. ``on_step(step,
     found)`` returns whether to stop, where ``found()`` is ``model(iterate, n_steps)``.
     Each iterate and its released gradient are appended to `path`.
@@ -225,9 +225,9 @@ def descent(
     for step in range(event.n_steps):
         gradient = mechanism.release("descent", query, theta)
         gradient *= private_weight / clipped
-        if public_gradient is not None:
+        if exact:
             with np.errstate(over="ignore"):  # an overflow raises ValueError below
-                gradient += public_gradient(theta) / query.clip_norm
+                gradient += sum(one(theta) for one in exact) / query.clip_norm
         if path is not None:
             path.append((theta, gradient.copy()))
         theta = rule.update(theta, velocity, gradient, step)

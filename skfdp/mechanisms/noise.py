@@ -375,17 +375,14 @@ def add_integer_gaussian(
 
     Notes
     -----
-    **Guarantees.** For an integer z, ``z + floor(N + 1/2) = floor(z + N + 1/2)``. So
-    the result is a function of ``z + N`` only, and the accounting of the continuous
-    Gaussian holds by post-processing. No floating-point sum can leak. If the random
-    words are uniform and independent, the noise has exactly the distribution of the
-    rounded Gaussian. If two words and float64 do not determine an integer, further
-    words and longer integers do (docs/theory/exact_release.rst, The theorem). `std` is
-    in grid units; above 2**40 it is refused.
+    **Guarantees.** The result is ``floor(total + N + 1/2)``, a function of ``total +
+    N`` only, so the accounting of the continuous Gaussian holds by post-processing. If
+    the random words are uniform and independent, the noise has exactly the distribution
+    of the rounded Gaussian (:ref:`sampler-theorem`). `std` is in grid units; above
+    2**40 it is refused. The time does not depend on `total`.
 
     Normals are drawn in pairs, with one random word each. For an array of odd size the
-    last normal is dropped. The time depends on the size and on the number of pairs that
-    need further words, but not on `total`.
+    last normal is dropped.
     """
     # Imported here, because `import skfdp` must not load numba.
     from skfdp.kernels.sampling import add_rounded_normals

@@ -40,22 +40,18 @@ _BLOCK_WORDS = 2**13
 class PoissonBatches:
     """Batches that each row enters independently with probability `rate`, in (0, 1].
 
-    The gaps between the rows of a batch have a geometric distribution, that of
-    ``floor(E / -log(1 - rate))`` with E exponential. So the time depends on the size of
-    the batch and not on `n_rows`. The `generator` is a private stream, which is not
-    used for public draws.
+    The gaps between the rows of a batch are ``floor(E / -log(1 - rate))`` with E
+    exponential. So the time depends on the size of the batch and not on `n_rows`. The
+    `generator` is a private stream, which is not used for public draws.
 
     Notes
     -----
-    **Guarantees.** Independently of earlier gaps, the gap before the next sampled row
-    exceeds g with probability ``(1 - rate)**(g + 1)``. So rows are sampled
-    independently. This is exact if the random words are uniform and independent. If one
-    word and float64 do not determine a gap, further words and longer integers do. Only
-    the rate is rounded, downwards, by less than one part in 2**48.
+    **Guarantees.** Rows are sampled independently, exactly so if the random words are
+    uniform and independent (:ref:`sampler-theorem`). Only the rate is rounded,
+    downwards, by less than one part in 2**48.
 
     The memory for the row numbers is allocated once, for a batch eight standard
-    deviations above the expected size. A larger batch is drawn in several pieces, which
-    are copied. The random words of a block are a new array of at most 64 KiB.
+    deviations above the expected size. A larger batch is drawn in several pieces.
     """
 
     def __init__(self, generator: np.random.Generator, n_rows: int, rate: float):

@@ -60,21 +60,16 @@ class LinearQuery:
     reduced by the largest effect of rounding the residuals. A record with a NaN or
     infinite residual contributes 0.
 
-    Weights, and private exposures, multiply the residuals before clipping, so the
-    guarantee still holds, whatever the exposures. If
-    persons have several rows, it holds for each person instead of each record: all rows
-    of a person are clipped together, and contribute 0 if one of their residuals is NaN
-    or infinite (:ref:`persons-and-weights`).
+    Weights, and private exposures, multiply the residuals before clipping. All rows of
+    a person are clipped together, and contribute 0 if one of their residuals is NaN or
+    infinite (:ref:`persons-and-weights`).
 
     A replaced record changes the sum by at most `label_bound`, or ``2 clip_norm``
-    without it. A nulled, added or removed record changes the sum by at most
-    `clip_norm`. With `orthant`, the bound for a replaced record is ``sqrt(2)
-    clip_norm`` under these conditions: the target is public, every column is public or
-    non-negative, and no rows are padded. Then the sign of each entry of a contribution
-    depends on public facts only, so that the angle between two contributions of one
-    record is at most 90 degrees. The caller must ensure the conditions of `orthant` and
-    `label_bound`. If rows of a person are clipped together, `orthant` and padded rows
-    are refused, because the sum of several rows has no public signs.
+    without it, and any other change of a record by at most `clip_norm`. With `orthant`,
+    the bound for a replaced record is ``sqrt(2) clip_norm`` if the target is public,
+    every column is public or non-negative, and no rows are padded (:ref:`orthant`). The
+    caller must ensure the conditions of `orthant` and `label_bound`. The sum of several
+    rows of a person has no public signs, so it refuses `orthant` and padded rows.
     """
 
     rows: Integers  # the records, bias column included
@@ -128,35 +123,37 @@ class LinearQuery:
             _plain=self.padded is None or self.padded is self.rows,
             _clips={},
         )
-        if self.padded is not None and self.padded.unit != self.rows.unit:
-            raise ValueError(
-                "rows and padded rows must share one centre and scale: build padded "
-                "rows with the centre and scale of rows."
-            )
-        if self.orthant and self.padded is not None:
-            raise ValueError("orthant=True needs padded=None: leave out one of them.")
-        if self.orthant and self.label_bound is not None:
-            raise ValueError(
-                "orthant=True and label_bound cannot be combined: pass one of them."
-            )
-        if self.exposure is not None and (
-            self.padded is not None or self.label_bound is not None
+        padded, bounded = self.padded is not None, self.label_bound is not None
+        units = self.units
+        for wrong, text in (
+            (
+                padded and self.padded.unit != self.rows.unit,
+                "rows and padded rows must share one centre and scale.",
+            ),
+            (self.orthant and padded, "orthant=True needs padded=None."),
+            (
+                self.orthant and bounded,
+                "orthant=True and label_bound cannot be combined.",
+            ),
+            (
+                self.exposure is not None and (padded or bounded),
+                "exposure needs padded=None and label_bound=None.",
+            ),
+            (
+                self.n_outputs > MOST_CLASSES,
+                f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}.",
+            ),
+            (
+                units is not None and units.n_rows != self.n_rows,
+                f"units must be those of the {self.n_rows} rows.",
+            ),
+            (
+                self._joins_rows and (self.orthant or padded),
+                "persons with several rows cannot have orthant=True or padded rows.",
+            ),
         ):
-            raise ValueError("exposure needs padded=None and label_bound=None.")
-        if self.n_outputs > MOST_CLASSES:
-            raise ValueError(
-                f"n_outputs={self.n_outputs} must be at most {MOST_CLASSES}."
-            )
-        if self.units is not None and self.units.n_rows != self.n_rows:
-            raise ValueError(
-                f"units has {self.units.n_rows} rows, expected {self.n_rows}: pass the "
-                "units of these rows."
-            )
-        if self._joins_rows and (self.orthant or self.padded is not None):
-            raise ValueError(
-                "persons with several rows cannot be combined with orthant=True or "
-                "padded rows: leave out both."
-            )
+            if wrong:
+                raise ValueError(text)
 
     def __getstate__(self) -> dict:
         """Leave out the addresses in `_clips`, valid in this process alone."""
@@ -395,14 +392,12 @@ def person_unit(noise_std: float, clip_norm: float, capacity: int) -> float:
 
 
 def has_public_signs(public: PublicRecords, loss: Loss) -> bool:
-    """Whether the signs of a gradient's entries are public (the orthant lemma).
+    """Whether the signs of a gradient's entries are public (:ref:`orthant`).
 
-    **Guarantees.** Let the target be public, and let it determine the signs of the
-    residuals. Let each private column be bounded, so that the input scaler maps it to
-    [0, 1]. Then the gradients v and v' of one record with two different private parts
-    have entries of equal signs. Hence ``<v, v'> >= 0``, and ``|v - v'|**2 <= 2
-    clip_norm**2`` after clipping. The lemma does not hold if private columns are
-    centred, or if anything is subtracted before clipping.
+    **Guarantees.** If the public target determines the signs of the residuals, and the
+    input scaler maps each private column to [0, 1], a replaced private part moves a
+    clipped gradient by at most ``sqrt(2) clip_norm``. This does not hold if private
+    columns are centred, or if anything is subtracted before clipping.
     """
     return public.has_target and loss.sign_fixed and public.private_bounded
 
@@ -412,13 +407,11 @@ def label_bound(
 ) -> float:
     """Return the sensitivity to replaced labels, if every column is public.
 
-    **Guarantees.** Clipping is a projection onto a ball, which does not increase
-    distances. So the contributions of a row x of weight w for two labels differ by at
-    most ``|residual - residual'| w |x|`` before they are quantised. For a person the
-    bound is the sum of these bounds over the person's rows. Rounding changes each entry
-    of a residual by at most half a unit. A relative 1e-8 covers the rounding of the
-    clip factor. For persons, `_rounding_of_persons` bounds the other rounding errors of
-    the compiled kernels (:ref:`persons-and-weights`).
+    **Guarantees.** The contributions of a row x of weight w for two labels differ by at
+    most ``|residual - residual'| w |x|`` before they are quantised, and those of a
+    person by the sum over the person's rows (:ref:`label-loop`). To this are added the
+    largest effects of rounding: of residuals, of the clip factor (a relative 1e-8), and
+    for persons `_rounding_of_persons`.
 
     `rows` are the public rows of the query, and `event` a descent with sensitivity ``2
     clip_norm``. A smaller sensitivity needs less noise, so its grid is the coarsest.

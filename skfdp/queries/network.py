@@ -1,11 +1,8 @@
 """Clipped sums of per-example gradients of ReLU networks.
 
-The gradient of one record is a rank-one matrix for each layer. The norm of the gradient
-is computed from the activations and the back-propagated errors, without forming the
-gradient. Activations and errors are integers times a power of two for each record;
-weights are integers times a power of two for each neuron. So every entry of a matrix
-product is an exact sum of integers. The contribution of a record does not depend on the
-record's position or on the library that multiplies.
+Every entry of a matrix product is an exact sum of integers (:ref:`mlp-theory`). So the
+contribution of a record does not depend on the record's position or on the library that
+multiplies.
 """
 
 from __future__ import annotations
@@ -100,13 +97,11 @@ class MLPQuery:
     Notes
     -----
     **Guarantees.** Each vector of `exact_sum` depends on its own record and theta only,
-    and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic. The norm is
-    that of the integer factors, enlarged by a factor of 1 + 1e-9, and the clipped
-    errors are truncated toward zero. For a difference the clip norm is first reduced by
-    the largest effect of truncation. A record whose errors are not finite contributes
-    0. So a nulled, added or removed record changes the sum by at most `clip_norm`. A
-    replaced record changes it by at most ``2 clip_norm``. Both bounds hold with either
-    backend.
+    and has an L2 norm of at most ``clip_norm / unit``, in exact arithmetic and with
+    either backend. The norm is that of the integer factors, enlarged by a factor of 1 +
+    1e-9, and the clipped errors are truncated toward zero. For a difference the clip
+    norm is first reduced by the largest effect of truncation. A record whose errors are
+    not finite contributes 0.
     """
 
     rows: Scaled  # including the constant last column

@@ -93,13 +93,10 @@ class RowSum(_Sum):
 
     Notes
     -----
-    `InputScaler.scale` replaces numbers that are not finite.
-
-    **Guarantees.** Every contribution has a norm of at most 1: the input scaler bounds
-    the norm, and truncation toward zero does not increase it. Hence a nulled or removed
-    row changes the sum by at most 1, and a replaced row by at most 2. If no entry can
-    be negative, the angle between two rows is at most 90 degrees, and a replaced row
-    changes the sum by at most sqrt(2).
+    **Guarantees.** Every contribution has a norm of at most 1, whatever its numbers:
+    the input scaler bounds the norm, and truncation toward zero does not increase it. A
+    replaced row changes the sum by at most 2, or sqrt(2) if no entry can be negative,
+    because the angle between two rows is then at most 90 degrees.
     """
 
     X: np.ndarray  # (n_rows, n_columns)
@@ -135,9 +132,7 @@ class GridRowSum(_Sum):
     -----
     **Guarantees.** A contribution is the integer vector of the row times an integer,
     which is truncated toward zero. So its norm is at most that of the row clipped to
-    norm 1. The sensitivities are those of `RowSum`: without negative integers the angle
-    between two contributions is at most 90 degrees. `InputScaler` scales columns with
-    bounds to [0, 1]; coded rows are checked.
+    norm 1, and sensitivities are those of `RowSum`.
     """
 
     rows: Integers  # rows that are not centred
@@ -191,16 +186,9 @@ class CrossSum(_Sum):
 
     Notes
     -----
-    **Guarantees.** In exact integers, with ``a = |p|**2 <= 1`` and ``|z| <= 1``:
-
-    * a contribution has a squared norm of at most ``a + (1 - a)**2 <= 1``, so a nulled
-      private row changes the sum by at most 1;
-    * a replaced private row changes the sum by at most 2, and by at most sqrt(2) if no
-      private entry can be negative. The last entry does not increase these bounds;
-      :ref:`conditional-centring` has the proof.
-
-    The private row is truncated toward zero to integers, which does not increase its
-    norm; with `nonnegative` no entry is negative.
+    **Guarantees.** In exact integers a contribution has a norm of at most 1. A replaced
+    private row changes the sum by at most 2, and by at most sqrt(2) if no private entry
+    can be negative (:ref:`conditional-centring`).
     """
 
     rows: GridRows  # private columns
@@ -246,14 +234,11 @@ class LabelSum(_Sum):
 
     Notes
     -----
-    **Guarantees.** For one-hot labels a contribution has norm at most R, and a replaced
-    label changes the sum by exactly ``sqrt(2) |row| <= sqrt(2) R``. A centred label has
-    the norm ``sqrt(1 - 1 / K)``, so that a contribution has norm at most
-    ``sqrt(1 - 1 / K) R``; differences of labels do not change. For two classes with one
-    output a contribution has norm at most R / 2, and a replaced label changes the sum
-    by at most R. The bounds hold for exact integers, because the rows are on the grid,
-    and centred labels are integers in units of 1 / K. Rows need no clipping, because
-    they are public.
+    **Guarantees.** A one-hot label contributes a vector of norm at most R, and changes
+    the sum by at most ``sqrt(2) R`` if it is replaced. If it is centred, its
+    contribution has norm at most ``sqrt(1 - 1 / K) R``. For two classes with one output
+    these bounds are R / 2 and R (:ref:`label-statistic`). They hold for exact integers,
+    because the public rows are on the grid, and centred labels in units of 1 / K.
     """
 
     rows: GridRows  # public weighted rows, including the bias column
@@ -393,16 +378,9 @@ class BinCounts(_Sum):
 
     Notes
     -----
-    **Guarantees.** Every float64 number is in exactly one bin. So a record adds 1 to
-    one bin of each of the p columns, and 0 to all other bins:
-
-    * the norm of a contribution is exactly ``sqrt(p)``, and a nulled, added or removed
-      record changes the counts by this norm;
-    * a replaced record changes at most two counts of each column, by 1 each, so that
-      the counts change by at most ``sqrt(2 p)``.
-
-    Counts are integer multiples of the grid unit, and equal for dense and CSR rows.
-    :ref:`bin-counts` has the proof.
+    **Guarantees.** Every float64 number is in exactly one bin. So a contribution has
+    the norm ``sqrt(p)`` for p columns, and a replaced record changes the counts by at
+    most ``sqrt(2 p)`` (:ref:`bin-counts`). Counts are equal for dense and CSR rows.
     """
 
     #: Private columns only; any numbers, including NaN and infinity. Shape: (n_rows,
@@ -455,26 +433,19 @@ class TemperatureSum(_Sum):
     """The slope of the summed loss along a released step, at a few points.
 
     For each point a, the query is a sum over the records of ``<r, s> / max(b |s|,
-    reach)``. Here s are the record's margins with the weights `step`, and r is the
-    residual of the record with the weights ``start + a * step``. The residual is the
-    derivative of the loss. If all divisors are `reach`, an entry of the sum is
-    proportional to the slope of the summed loss at the point a. A divisor does not
-    depend on the label. For a proper scoring rule it therefore does not change the
-    point of zero slope.
-
-    For classifiers b is the norm of the largest residual that a class would give the
-    row, divided by `max_residual` of the loss. It is 1/2 for two equally likely
-    classes, so that the slope is up to twice as large as with b = 1, at the same bound
-    of an entry. For regressions b is 1.
+    reach)``. Here s are the record's margins with the weights `step`, and r is its
+    residual with the weights ``start + a * step``. A divisor does not depend on the
+    label. For a proper scoring rule it therefore does not change the point of zero
+    slope. For classifiers b is the norm of the largest residual that a class would give
+    the row, divided by `max_residual` of the loss; for regressions b is 1.
 
     Notes
     -----
-    **Guarantees.** A contribution has one entry per point. Each entry is clipped to
-    `max_residual` of the loss in absolute value, so the norm is at most
-    ``sqrt(len(points)) * max_residual``. A nulled or removed record changes the sum by
-    at most this norm, a replaced record by at most twice the norm. Entries are
-    truncated toward zero to the grid. They depend on their own record and on released
-    numbers only, because margins are exact integers.
+    **Guarantees.** A contribution has one entry per point, which is clipped to
+    `max_residual` of the loss, so the norm is at most ``sqrt(len(points)) *
+    max_residual`` (:ref:`temperature-lemma`). Entries are truncated toward zero to the
+    grid. They depend on their own record and on released numbers only, because margins
+    are exact integers.
     """
 
     #: The query of the descent: its rows, labels, loss with bounded residuals, and
@@ -571,20 +542,12 @@ class ScoreTable(_Sum):
     -----
     **Guarantees.** A record with cell c and losses :math:`l_1, \dots, l_J` adds, to the
     row of its group, the vector
-    :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`. Here :math:`e_c` is 1 at cell
-    c and 0 at all other cells. Each entry is truncated toward zero on the grid. If c is
-    not one of 0, ..., `n_cells` - 1, then :math:`e_c = 0`. If the group is not one of
-    0, ..., `n_groups` - 1, the record adds nothing.
-
-    * :math:`\|v\|^2 \le 1 + J (1 + 1/4)`, and :math:`J (1 + 1/4)` if there are no
-      cells. A nulled, added or removed record changes the table by at most
-      :math:`\|v\|`.
-    * Neighbours share the group. A replaced record has another cell and other losses:
-      :math:`\|e_c - e_{c'}\|^2 \le 2`, and 0 if there is one cell;
-      :math:`|l - l'| \le 1` and :math:`|l^2 - l'^2| \le 1`. So it changes the table by
-      at most :math:`\sqrt{2 + J (1 + 1/4)}`. This holds whether the label, the
-      prediction or both are private. If there are only counts, the bound is
-      :math:`\sqrt 2`.
+    :math:`v = (e_c, l_1, l_1^2/2, \dots, l_J, l_J^2/2)`, truncated toward zero. Here
+    :math:`e_c` is 1 at cell c and 0 at all other cells, and 0 everywhere if c is no
+    cell. A record of no known group adds nothing. So :math:`\|v\|^2 \le 1 + \frac54
+    J`, and a replaced record, whose group stays, changes the table by at most
+    :math:`\sqrt{2 + \frac54 J}`; without cells the 1 and the 2 are 0
+    (:ref:`score-table`).
     """
 
     #: The cell of each record, which combines label and score bin; private. Shape:

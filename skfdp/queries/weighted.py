@@ -18,14 +18,10 @@ class Weighted:
 
     Notes
     -----
-    **Guarantees.** With shares s and contributions v, the sum is ``sum s_i v_i``. Let D
-    bound the change of the inner query's sum if any one row changes. If the private
-    parts of all rows of one person change, the weighted sum changes by at most ``sum
-    s_i D`` over these rows, because the rows can be changed one after the other, and
-    their shares are public. This is at most ``units.reach * D``, where ``units.reach``
-    is the largest total share of a person. For the same reason a person contributes at
-    most ``units.reach`` times the clip norm of the inner query. The bounds for a null
-    record hold for a person whose rows are all null (:ref:`persons-and-weights`).
+    **Guarantees.** If the private parts of all rows of one person change, the sum
+    changes by at most ``units.reach``, the largest total share of a person, times the
+    sensitivity of the inner query. A person contributes at most ``units.reach`` times
+    its clip norm, and nothing if all rows are null (:ref:`persons-and-weights`).
 
     The sum is exact. For each bit of the integer weights, the inner query sums the rows
     whose weight has this bit. The sum is multiplied by the value of the bit.

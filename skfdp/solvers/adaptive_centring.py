@@ -1,9 +1,7 @@
 """Release a mean whose error is proportional to the spread of the rows.
 
-After Huang, Liang and Yi (2021). Three histograms of rotated columns give a rough
-centre. A fourth histogram gives a quantile of the distances from this centre. Rows are
-then centred and clipped to that distance, and their mean is released. Clip norm and
-noise are proportional to the spread of the rows instead of their length.
+After Huang, Liang and Yi (2021); see :ref:`adaptive-centring`. Clip norm and noise are
+proportional to the spread of the rows instead of their length.
 """
 
 from __future__ import annotations

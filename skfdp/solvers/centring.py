@@ -178,34 +178,30 @@ class Centring:
         return tuple(found)
 
     def public_coordinates(
-        self, public: PublicRecords, moments: Moments, bias: float | None = None
+        self, public: PublicRecords, moments: Moments, bias: float | None
     ) -> Coordinates:
         """Return the centring and scaling of rows whose columns are all public."""
         mean, spread = moments
         scale = 1 / spread if spread > 0 else 1.0
-        bias = self.bias if bias is None else bias
         return Coordinates(public.input_scaler, mean, scale, bias)
 
     def coordinates(
         self,
         records: Records,
         moments: Moments | None,
-        plan: Plan,
-        norms: tuple[float, float],
+        plan: Any,
         mechanism: Mechanism,
-        least_mean: float = 0.0,
-        bias: float | None = None,
+        bias: float | None,
     ) -> Coordinates:
         """Make the planned releases, and return the centring and scaling of rows.
 
-        `norms` are the typical norms that the public and the private part of a row get.
-        The released mean is not subtracted if its squared norm, minus the expected
-        square of its noise, is below `least_mean`, for rows of norm at most 1.
+        With a plan that depends on the released mean, the mean is not subtracted if its
+        squared norm, minus the expected square of its noise, is small. `bias` is the
+        value of the constant column.
         """
         public, mask = records.public, records.public.mask
         if mask.all():
             return self.public_coordinates(public, moments, bias)
-        bias = self.bias if bias is None else bias
         if plan.event(adaptive_centring.ROUGH) is not None:
             given = records, plan, mechanism
             mean, error, radius = adaptive_centring.released_centre(*given)
@@ -227,13 +223,13 @@ class Centring:
             noise_std = event.noise_std[0] / public.n_records
             found = mechanism.release("mean", records.query(recipe)) / public.n_records
             square = float(found @ found) - found.size * noise_std**2
-            if square >= least_mean or least_mean == 0:
+            if plan.centred is None or square >= parameters.LEAST_SQUARED_MEAN:
                 found = parameters.shrunk_mean(found, noise_std)
                 mean[~mask], error = found * unit, noise_std * unit
                 scale = parameters.centred_scale(found, noise_std) / unit
         if moments is not None:
             mean[mask], spread = moments
-            ours, theirs = norms
+            ours, theirs = plan.norms
             scale = np.where(mask, ours / spread if spread > 0 else 1.0, theirs * scale)
         return Coordinates(public.input_scaler, mean, scale, bias, error)
 
@@ -391,12 +387,8 @@ def _sums(public: PublicRecords, weights, term: Callable) -> np.ndarray:
 
 
 # Conditional centring: subtract from the private columns their linear prediction from
-# the public columns. One release of cross moments determines the prediction.
-#
-# The private columns are regressed on ``[1, z]``, where z are the centred and whitened
-# public columns. Each record is weighted so that its weighted ``[1, z]`` has norm 1.
-# Without weights an outlier would determine the sensitivity. z and the weights are
-# public.
+# the public columns (docs/theory/centring.rst). Without weights of records an outlier
+# would determine the sensitivity.
 
 
 #: Public columns get this share of the squared norm of an output row of

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -148,33 +147,6 @@ def gradients(
         exposure=records.exposure,
         **settings,
     )
-
-
-def public_gradient(
-    method: Any,
-    records: Records,
-    loss: Loss,
-    fitted: np.ndarray | None,
-    query: LinearQuery,
-    coordinates: Coordinates,
-    mechanism: Mechanism,
-) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return the exact gradient that is added to the noisy gradient, or None.
-
-    It is that of a public loss, and a correction of the bias of clipping. `loss` is
-    that of the rescaled target, and `fitted` is as for `public_model.clipped_away`.
-    """
-    terms, public = [], records.public
-    if method.padding is not None:
-        sampler = mechanism.streams.public("batch")
-        size = method.loop.public_batch_size
-        terms.append(public_model.padded_gradient(query, sampler, size))
-    # With a log link no correction is needed, because the mean rate is released.
-    is_cut = method.scales is not None and not public.target_map.log
-    if is_cut and public.has_target:
-        known = records.target, loss, fitted
-        terms.append(public_model.clipped_away(query, *known, public, coordinates))
-    return (lambda theta: sum(term(theta) for term in terms)) if terms else None
 
 
 CLASS_COUNTS = "class counts"
@@ -440,7 +412,7 @@ class Descent:
         table = (
             *(Needs.IN_MEMORY, Needs.OWN_ROW) * padded,
             *(Needs.DENSE,) * fills,
-            *budget.counted() * padded,
+            *(budget.counted() if padded else ()),
         )
 
         def balanced() -> tuple[str, ...]:
@@ -475,7 +447,8 @@ class Descent:
             moments = public_moments(public, centre=self.centring.centres)
         found: dict[str, Any] = {"moments": moments, "has_model": self.follows}
         if self.scales is None and public.mask.all():  # label-DP: public rows
-            coordinates = self.centring.public_coordinates(public, moments)
+            known = public, moments, self.centring.bias
+            coordinates = self.centring.public_coordinates(*known)
             found["coordinates"] = coordinates
             if budget.relation.replaces:
                 found["rows"] = coordinates.grid(public.mapped)
@@ -606,7 +579,7 @@ class Descent:
     def _other_events(self, public, has_model, budget, mu, learns) -> tuple[Event, ...]:
         target, rate, scale = (), None, None
         if self.scales is not None:
-            target = self.scales.events(public, budget, mu, has_public_model=has_model)
+            target = self.scales.events(public, budget, mu, has_model)
             rate = self.scales.rate_event(public, budget, mu)
         counts = None if has_model else self._counts(public, budget)
         centring = self.centring.events(public, budget, mu, mean=learns)
@@ -684,16 +657,23 @@ class Descent:
             return LinearFit(*coordinates.fold(theta), *known, log_odds=odds)
 
         rule = self._rule(public, plan, query, coordinates, target_map)
-        known = query, coordinates, mechanism
+        # Exact gradients: of a public loss, and a correction of the bias of clipping.
+        exact = []
+        if self.padding is not None:
+            sampler = mechanism.streams.public("batch")
+            given = query, sampler, self.loop.public_batch_size
+            exact.append(public_model.padded_gradient(*given))
+        # With a log link no correction is needed, because the mean rate is released.
+        if public.has_target and self.scales is not None and not target_map.log:
+            known = records.target, loss, prepared.fitted, public, coordinates
+            exact.append(public_model.clipped_away(query, *known))
         theta, n_iter = descent(
             mechanism,
             query,
             rule,
             n_records=public.n_records,
             private_weight=self.loop.gradient_scale,
-            public_gradient=public_gradient(
-                self, records, loss, prepared.fitted, *known
-            ),
+            exact=exact,
             on_step=on_step,
             model=found,
             start=start,
@@ -761,10 +741,8 @@ class Descent:
             if public.mask.all():
                 # With this value the intercept learns as fast as a usual weight.
                 bias = max(bias, public.n_features**-0.5)
-        least = 0.0 if plan.centred is None else parameters.LEAST_SQUARED_MEAN
-        return self.centring.coordinates(
-            records, prepared.moments, plan, plan.norms, mechanism, least, bias
-        )
+        known = records, prepared.moments, plan, mechanism, bias
+        return self.centring.coordinates(*known)
 
     def _query(self, records, loss, coordinates, prepared, plan, mechanism):
         public = records.public

@@ -64,14 +64,10 @@ class FirstModel:
 
     Notes
     -----
-    **Guarantees.** The first model's release depends on the public columns and the
-    labels alone. Neighbours have the same public columns, so a record changes the
-    release only by its label. A null record counts as a missing label. The
-    model is a function of the release and of public columns. For the descent the
-    margins of this model are fixed offsets, the same for neighbours, and the guarantee
-    of the descent holds for all offsets. Adaptive composition covers both methods, and
-    the descent is calibrated together with the first model's event
-    (:ref:`released-first-model`).
+    **Guarantees.** A record changes the first model's release only by its label; a null
+    record counts as a missing label. For the descent the margins of this model are
+    fixed offsets, the same for neighbours. It is calibrated together with the first
+    model's event (:ref:`released-first-model`).
     """
 
     first: LabelStatistic | WithInteractions

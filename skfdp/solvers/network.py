@@ -394,17 +394,17 @@ class NetworkDescent:
             coefs[0], intercepts[0] = weights.T, intercepts[0] + offset
             return NetworkFit(Network(coefs, intercepts), input_scaler, n_iter)
 
-        gradient = None
+        exact = []
         if query.padded is not None:
             generator = mechanism.streams.public("batch")
-            gradient = padded_gradient(query, generator, loop.public_batch_size)
+            exact = [padded_gradient(query, generator, loop.public_batch_size)]
         theta, n_iter = descent(
             mechanism,
             query,
             parameters.rule_of(loop, event, public.n_records, plan.learning_rate),
             n_records=public.n_records,
             private_weight=loop.gradient_scale,
-            public_gradient=gradient,
+            exact=exact,
             on_step=on_step,
             model=found,
             start=np.concatenate(parts),

@@ -276,21 +276,17 @@ def drift(
     believed: float,
     clip_norm: float,
 ) -> np.ndarray:
-    r"""Return how far clipping moves the intercepts of a descent, shape (n_outputs,).
+    """Return how far clipping moves the intercepts of a descent, shape (n_outputs,).
 
-    Steps end where the clipped residuals of rows of norm 1 sum to 0 for each class. A
-    rare class has the largest residuals, of which clipping takes most, so its frequency
-    ends too small. The result is the intercepts there, minus those without clipping.
+    Steps end where the clipped residuals of rows of norm 1 sum to 0 for each class, at
+    frequencies of rare classes that are too small (:ref:`logit-scale`). The result is
+    the intercepts there, minus those without clipping.
 
     `margins` of shape (n_rows, n_outputs) are those of the start, and `shares` the
     weights of their rows, or None. Margins of the step are taken as normal, with the
     root mean square `spread`. The part `believed` of them is signal, which labels
-    follow.
-
-    Let :math:`\pi_k` be the probability of class k, q the prediction, and :math:`s_k`
-    the factor that clips the residual :math:`q - e_k`. The equation of class j is
-    :math:`E[q_j \sum_k \pi_k s_k] = E[\pi_j s_j]`. Each round adds the logarithm of the
-    ratio of both sides to the intercept (proportional fitting).
+    follow. Each round adds the logarithm of the ratio of both sides of the equation of
+    a class to its intercept (proportional fitting).
     """
     n_rows, n_outputs = margins.shape
     points = qmc.Sobol(n_outputs + 1, scramble=False).random(512) + 1 / 1024

@@ -168,8 +168,7 @@ class TargetScales:
         public: PublicRecords,
         budget: Budget,
         mu: float,
-        *,
-        has_public_model: bool = False,
+        has_public_model: bool,
     ) -> tuple[Event, ...]:
         """Return the events of the target's histogram, mean and spread, if released.
 

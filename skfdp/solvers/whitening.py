@@ -1,16 +1,10 @@
-r"""The public basis of rows and the public weights of records in label-DP.
+"""The public basis of rows and the public weights of records in label-DP.
 
-With every column public and only the target private, the private part of a weighted
-canonical GLM's loss is linear in the weights of the model,
-
-.. math:: \sum_i w_i a(\theta^\top \phi_i) - \langle \theta, S \rangle, \qquad
-          S = \sum_i w_i \phi_i \otimes (e_{y_i} - \bar e),
-
-so S is released once and everything after the release is post-processing. Here phi_i
-is the public row of record i in some basis, w_i its weight, a the log-partition
-function, e_y the one-hot label and e-bar its mean over the classes. The basis and the
-weights are computed from public rows and the level of the noise, so they cost no
-privacy.
+The loss ``sum_i w_i a(<theta, phi_i>) - <theta, S>`` depends on the labels only through
+the released ``S = sum_i w_i phi_i (x) label_i`` (:ref:`label-statistic`). Here phi_i is
+the public row of record i in some basis, w_i its weight, and a the log-partition
+function. The basis and the weights are computed from public rows and the level of the
+noise, so they cost no privacy.
 """
 
 from __future__ import annotations

@@ -557,7 +557,7 @@ def test_what_no_lemma_of_persons_covers_is_refused():
     for more, message in (
         ({"orthant": True}, "persons with several rows cannot"),
         ({"padded": query.rows}, "persons with several rows cannot"),
-        ({"units": Units(np.ones(3, dtype=np.int64))}, "has 3 rows, expected 43"),
+        ({"units": Units(np.ones(3, dtype=np.int64))}, "must be those of the 43 rows"),
     ):
         with pytest.raises(ValueError, match=message):
             dataclasses.replace(query, **more)
