@@ -17,7 +17,6 @@ from skfdp import (
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
     FeatureDPRegressor,
-    PrivacyLedger,
     PrivateCenteringTransformer,
 )
 from skfdp.data.grid import GridRows
@@ -351,24 +350,6 @@ def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, relea
     drawn = noises(releases)
     assert len(drawn) == 1 + 4 + 3
     assert len(set(np.round(drawn, 6))) == len(drawn)
-
-
-# -- the ledger comes first ----------------------------------------------------------
-@both
-def test_the_charge_comes_before_the_first_release(make, named, releases, monkeypatch):
-    ledger = PrivacyLedger()
-    counts = []
-    charge = PrivacyLedger.charge
-
-    def spied(self, events, **kw):
-        counts.append(len(releases))
-        return charge(self, events, **kw)
-
-    monkeypatch.setattr(PrivacyLedger, "charge", spied)
-    model = make(epsilon=1.0, ledger=ledger).fit(*named)
-    assert counts == [0]
-    assert ledger.events == model.privacy_.events
-    assert ledger.spent(1e-5) <= 1.0
 
 
 # -- sabotage ------------------------------------------------------------------------

@@ -288,8 +288,6 @@ CASES = [
     for store, name in itertools.product(STORES, ESTIMATORS)
     if name not in NOT_TAKEN.get(store, ())
 ]
-#: Each: an odd cell, a storage, an estimator.
-CELLS = [(odd, *case) for odd, case in itertools.product(ODD, CASES)]
 
 
 def in_folder(columns, folder, first=0):
@@ -343,7 +341,3 @@ def test_a1_a3_a_cell_changes_no_other_row(store, name, tmp_path):
         if not same:
             moved.append((odd, one, found if isinstance(found, str) else "moved"))
     assert not moved
-
-
-def test_a1_the_number_of_cells():
-    assert len(CELLS) == len({*CELLS}) >= 900

@@ -310,16 +310,6 @@ def test_a_malformed_number_is_the_middle_of_its_bounds(name):
     np.testing.assert_array_equal(one.input_scaler_(holes), one.input_scaler_(middles))
 
 
-def test_margins_are_those_of_the_input_scaler_for_any_table():
-    model, holes = fitted("two classes", bounds=BOUNDS[0]), X.copy()
-    holes[:3, :2] = np.nan  # the second column has no bounds: 0
-    margins = model.input_scaler_(holes) @ model.coef_[0] + model.intercept_
-    np.testing.assert_allclose(model.decision_function(holes), margins)
-    np.testing.assert_array_equal(model.input_scaler_(holes)[:3, :2], [[0.5, 0.0]] * 3)
-    sparse = model.decision_function(csr_array(holes))
-    np.testing.assert_allclose(sparse, margins)
-
-
 def test_a_public_value_is_still_refused():
     holes = X.copy()
     holes[0, 0] = np.nan
@@ -390,15 +380,6 @@ def test_missing_labels_and_targets_of_every_container(kind):
     np.testing.assert_array_equal(*(one.coef_ for one in fits))
     if kind != "text in a list":
         fitted("regressor", target=y, bounds=(0, 1))
-
-
-def test_a_plan_does_not_look_for_malformed_values():
-    for name in ("DPSGD-F", "regressor", "label statistic"):
-        public, _, y = facts(name)
-        holes, other = X.copy(), y.astype(object)
-        holes[0, np.setdiff1d(np.arange(4), public)], other[0] = np.nan, None
-        model = clone(CASES[name]).set_params(bounds=(0, 1))
-        assert model.plan(holes, other) == model.plan(X, y)
 
 
 # -- extreme numbers ------------------------------------------------------------------

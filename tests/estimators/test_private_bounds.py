@@ -21,7 +21,6 @@ from skfdp.data.units import Units
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon
 from skfdp.queries.statistics import N_BINADES, N_SPECIAL, Binades, BinCounts
 from skfdp.queries.weighted import Weighted
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
 from skfdp.solvers import histograms as decoding
 from skfdp.solvers.histograms import Told, check_noise
 from skfdp.solvers.method import Budget
@@ -68,13 +67,6 @@ def test_two_releases_of_the_planned_level(relation, table, releases):
     mu = math.sqrt(sum((moved / seen["std"]) ** 2 for seen in releases))
     assert gdp_epsilon(1e-5, mu) == pytest.approx(2.0, rel=1e-9)
     assert found.privacy_.epsilon <= 2.0
-
-
-def test_the_noise_has_the_level_of_the_plan(table, releases):
-    skfdp.private_bounds(table, epsilon=1.0)
-    for seen in releases:
-        ratios = seen["noise"].ravel() / seen["std"]
-        assert abs(np.mean(ratios**2) - 1) < 5 * math.sqrt(2 / ratios.size) + 0.01
 
 
 # -- the plan is public --------------------------------------------------------------
@@ -308,25 +300,6 @@ def test_nobody_moves_the_counts_further_than_is_said(relation, weights):
     assert largest > 0.99 * bound  # all rows of a person in one bin, then in another
 
 
-def test_two_releases_of_the_level_of_persons(panel, releases):
-    X, groups = panel
-    found = skfdp.private_bounds(X, epsilon=2.0, groups=groups)
-    n_persons = len(np.unique(groups))
-    first, second = releases
-    for seen in (first, second):
-        units = seen["query"].units
-        assert units.n_units == n_persons
-        moved = 2 * units.reach  # a bin less and one more, in each of two columns
-        assert seen["query"].sensitivity(Relation("replace_one")) == moved
-        # shares of all rows are in one bin of each column
-        assert seen["exact"].sum(axis=1) == pytest.approx(n_persons)
-    mu = math.sqrt(sum((moved / seen["std"]) ** 2 for seen in releases))
-    assert gdp_epsilon(1e-5, mu) == pytest.approx(2.0, rel=1e-9)
-    assert found.privacy_.epsilon <= 2.0
-    assert {event.unit for event in found.privacy_.events} == {"person"}
-    assert found.privacy_.n_records == found.plan.n_records == n_persons
-
-
 def test_someone_with_many_rows_sets_no_bound(panel):
     """200 rows of one person are seen as records, and not as those of a person."""
     X, groups = panel
@@ -374,40 +347,3 @@ def test_noise_that_no_integer_carries_is_refused():
     assert units.step == 2.0**-9
     with pytest.raises(ValueError, match="raise the budget"):
         check_noise(event, budget, units)
-
-
-CLASSES, SOON = {"classes": [0, 1]}, {"solver": NoisyGradientDescent(max_iter=20)}
-BATCHES = {"solver": NoisySGD(batch_size=200, max_iter=20)}
-MODELS = [
-    skfdp.FeatureDPLogisticRegression(**CLASSES, **SOON),
-    skfdp.FeatureDPLogisticRegression(**CLASSES, **SOON, public_features=[1]),
-    skfdp.FeatureDPLogisticRegression(**CLASSES, public_features="all"),
-    skfdp.DPSGDFClassifier(
-        neighboring_relation="replace_special", **CLASSES, **BATCHES
-    ),
-    skfdp.FeatureDPRegressor(target_bounds=(-1, 2), **SOON),
-]
-
-
-@pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_fits_release_their_bounds_of_persons(model, panel, releases):
-    X, groups = panel
-    y = (X[:, 0] > 50).astype(int)
-    model.set_params(epsilon=2.0, bounds="private")
-    plan = model.plan(X, y, groups=groups)
-    model.fit(X, y, groups=groups)
-    assert plan.events == model.privacy_.events
-    assert {event.unit for event in plan.events} == {"person"}
-    assert model.privacy_.epsilon <= 2.0 * (1 + 1e-9)
-    public = model.get_params().get("public_features")
-    if public == "all":  # nothing of X is private
-        return
-    by_label = {event.label: event for event in plan.events}
-    n_private = 1 if public else 2
-    for label, seen in zip(("binades", "bins"), releases[:2], strict=True):
-        reach = seen["query"].units.reach
-        relation = Relation(model.neighboring_relation)
-        moved = math.sqrt(n_private * (2 if relation.replaces else 1))
-        assert by_label[label].sensitivity == pytest.approx(reach * moved)
-        assert by_label[label].noise_std[0] == seen["std"]

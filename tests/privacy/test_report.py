@@ -178,7 +178,7 @@ def example(request):
 
 #: Reports whose annex is on file, too.
 WITH_ANNEX = ("closed form", "poisson", "special", "gone", "persons", "pipeline")
-WITH_ANNEX += ("changing noise", "delta too large")
+WITH_ANNEX += ("changing noise", "delta too large", "random labels")
 
 
 def test_statements_are_those_on_file(tmp_path):
