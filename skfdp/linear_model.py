@@ -1006,17 +1006,14 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         return LinearFit(*fit, target_map=found)
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
-        units, noise = found.target_map, found.noise
+        units, changed = found.target_map, {}
         coef, intercept = units.coefficients(found.coef, found.intercept)
-        if noise is not None and not units.log:
-            noise = noise.scaled(units.scale)
         if found.public_model is not None:
             intercept = intercept - units.offset()
-        own = found.interactions
-        if own is not None and not units.log:
-            own = own.scaled(units.scale)
-        changed = {"coef": coef, "intercept": intercept, "noise": noise}
-        found = dataclasses.replace(found, **changed, interactions=own)
+        for name in () if units.log else ("noise", "interactions"):
+            if (own := getattr(found, name)) is not None:
+                changed[name] = own.scaled(units.scale)
+        found = dataclasses.replace(found, coef=coef, intercept=intercept, **changed)
         attributes = super()._attributes(public, found)
         for name in ("coef_", "intercept_"):
             attributes[name] = attributes[name][0]

@@ -28,68 +28,34 @@ _MARGIN = 1 - 1e-12
 Found = dict[str, np.ndarray]
 
 
-def _needs(method: Any, public: PublicRecords, budget: Budget) -> Needs:
-    # Normalised rows do not depend on their norm.
-    of_norm = ("normalize=False",) * public.input_scaler.normalize
-    honours = {"row_norm": of_norm, "normalize": (), "output_bound": ()}
-    return Needs("the centring", honours, (Needs.PRIVATE_COLUMNS, *Needs.PLAIN))
-
-
 @dataclasses.dataclass(frozen=True)
-class PrivateMean:
-    """Method that centres whole rows by their mean, which is released once."""
+class PrivateCentring:
+    """Method that centres private columns by a vector or a matrix, released once.
 
-    needs = _needs
-
-    def prepare(self, public: PublicRecords, budget: Budget) -> None:
-        """Do nothing: no column is public."""
-
-    def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
-        """Calibrate the release of the mean."""
-        query = RowSum.planned(nonnegative=public.private_bounded)
-        return Plan(events=(budget.release_once("mean", query),))
-
-    def run(self, records, prepared, plan, mechanism, on_step) -> Found:
-        """Release the mean of the rows, and return the centring."""
-        public = records.public
-        query = GridRowSum.of(records, public.input_scaler.divisor_of_integers)
-        total = mechanism.release("mean", query)
-        noise_std = plan.event("mean").noise_std[0] / public.n_records
-        return self._centred(total / public.n_records, noise_std)
-
-    def exactly(self, records: Records) -> Found:
-        """Return the centring by the noiseless mean (epsilon=inf)."""
-        X, input_scaler = records.X, records.public.input_scaler
-        total = sum(
-            input_scaler.mapped(X[block]).sum(axis=0) for block in blocks(*X.shape)
-        )
-        return self._centred(total / records.public.n_records, 0.0)
-
-    @staticmethod
-    def _centred(mean: np.ndarray, noise_std: float) -> Found:
-        mean = parameters.shrunk_mean(mean, noise_std)
-        scale = np.full(mean.shape, parameters.centred_scale(mean, noise_std))
-        return {"mean_": mean, "coef_": np.zeros((0, len(mean))), "scale_": scale}
-
-
-@dataclasses.dataclass(frozen=True)
-class ConditionalCentring:
-    """Method that centres private columns by a linear prediction from public ones.
-
-    The coefficients of the prediction are released once. Records have public weights in
-    the least squares (see `Regressors`), except in fits without privacy.
+    Without public columns this is the mean of the rows, otherwise the coefficients of
+    a linear prediction from public columns. Records have public weights in its least
+    squares (see `Regressors`), except in fits without privacy.
     """
 
-    needs = _needs
+    def needs(self, public: PublicRecords, budget: Budget) -> Needs:
+        """Return the needs; normalised rows do not depend on their norm."""
+        of_norm = ("normalize=False",) * public.input_scaler.normalize
+        honours = {"row_norm": of_norm, "normalize": (), "output_bound": ()}
+        return Needs("the centring", honours, (Needs.PRIVATE_COLUMNS, *Needs.PLAIN))
 
-    def prepare(self, public: PublicRecords, budget, weighted=True) -> Regressors:
-        """Whiten the public columns."""
+    def prepare(
+        self, public: PublicRecords, budget: Budget | None, weighted: bool = True
+    ) -> Regressors | None:
+        """Whiten the public columns, if there are any."""
+        if not public.mask.any():
+            return None
         return Regressors(public.public_scaler.scale(public.X), weighted=weighted)
 
-    def plan(self, public: PublicRecords, prepared: Regressors, budget: Budget) -> Plan:
-        """Calibrate the release of the cross moments."""
-        query = CrossSum.planned(nonnegative=public.private_bounded)
-        event = budget.release_once("cross moments", query)
+    def plan(self, public: PublicRecords, prepared, budget: Budget) -> Plan:
+        """Calibrate the release of the mean, or of the cross moments."""
+        kind = RowSum if prepared is None else CrossSum
+        query = kind.planned(nonnegative=public.private_bounded)
+        event = budget.release_once(_label(prepared), query)
         std = event.noise_std[0]
         if std / query.unit(std) > MAX_STD:
             raise ValueError(
@@ -99,33 +65,52 @@ class ConditionalCentring:
         return Plan(events=(event,))
 
     def run(self, records, prepared, plan, mechanism, on_step) -> Found:
-        """Release the cross moments of public and private columns; return the centring.
+        """Release the sum of private rows, or the cross moments; return the centring.
 
         The public regressors are the whitened public columns and a constant.
         """
-        bounded = records.public.private_bounded
-        bound = records.public.input_scaler.divisor_of_integers
-        query = CrossSum(records.integers, bound, prepared.grid, nonnegative=bounded)
-        total = mechanism.release("cross moments", query)
-        std = plan.events[0].noise_std[0]
-        return self._centred(records.public, prepared, total, std)
+        public, (event,) = records.public, plan.events
+        bound, bounded = public.input_scaler.divisor_of_integers, public.private_bounded
+        if prepared is None:
+            query = GridRowSum.of(records, bound)
+        else:
+            given = records.integers, bound, prepared.grid
+            query = CrossSum(*given, nonnegative=bounded)
+        total = mechanism.release(_label(prepared), query)
+        return _centring(public, prepared, total, event.noise_std[0])
 
     def exactly(self, records: Records) -> Found:
-        """Return the centring from noiseless cross moments (epsilon=inf)."""
-        private = ~records.public.mask
-        regressors = self.prepare(records.public, None, weighted=False)
-        rows = records.public.input_scaler.part(private).mapped(records.X[:, private])
-        total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
-        return self._centred(records.public, regressors, total, 0.0)
+        """Return the centring from a noiseless sum (epsilon=inf)."""
+        X, public = records.X, records.public
+        regressors = self.prepare(public, None, weighted=False)
+        scaler = public.input_scaler
+        if regressors is None:
+            total = sum(scaler.mapped(X[b]).sum(axis=0) for b in blocks(*X.shape))
+        else:
+            private = ~public.mask
+            rows = scaler.part(private).mapped(X[:, private])
+            total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
+        return _centring(public, regressors, total, 0.0)
 
-    @staticmethod
-    def _centred(
-        public: PublicRecords, regressors: Regressors, total: np.ndarray, std: float
-    ) -> Found:
-        intercept, coef, ours, theirs = centre(regressors, total, std)
-        mask, mean = public.mask, np.empty(public.n_features)
-        mean[mask], mean[~mask] = regressors.mean, intercept
-        return {"mean_": mean, "coef_": coef, "scale_": np.where(mask, ours, theirs)}
+
+def _label(regressors: Regressors | None) -> str:
+    return "mean" if regressors is None else "cross moments"
+
+
+def _centring(
+    public: PublicRecords, regressors: Regressors | None, total: np.ndarray, std: float
+) -> Found:
+    """Return the fitted attributes from a sum with noise of this standard deviation."""
+    mask, n_records = public.mask, public.n_records
+    if regressors is None:
+        std = std / n_records
+        mean = parameters.shrunk_mean(total / n_records, std)
+        scale = np.full(mean.shape, parameters.centred_scale(mean, std))
+        return {"mean_": mean, "coef_": np.zeros((0, len(mean))), "scale_": scale}
+    intercept, coef, ours, theirs = centre(regressors, total, std)
+    mean = np.empty(public.n_features)
+    mean[mask], mean[~mask] = regressors.mean, intercept
+    return {"mean_": mean, "coef_": coef, "scale_": np.where(mask, ours, theirs)}
 
 
 @documented
@@ -289,10 +274,10 @@ class PrivateCenteringTransformer(
         return bound, normalize
 
     def _methods(self, public: PublicRecords) -> list[Any]:
-        return [ConditionalCentring() if public.mask.any() else PrivateMean()]
+        return [PrivateCentring()]
 
     def _without_privacy(self, records: Records) -> Found:
-        return self._methods(records.public)[0].exactly(records)
+        return PrivateCentring().exactly(records)
 
     def _attributes(self, public: PublicRecords, found: Found) -> dict[str, Any]:
         own = {"input_scaler_": public.input_scaler, "public_mask_": public.mask}

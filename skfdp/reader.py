@@ -742,10 +742,7 @@ def public_mask(
 
 def _labels_of(names: Sequence[str] | None, X: Any) -> list | None:
     """Return the labels of X's columns, of any type; None if X has no labels."""
-    own = getattr(X, "columns", None)
-    if own is not None and not callable(own):
-        return list(own)
-    return None if names is None else list(names)
+    return column_labels(X) or (None if names is None else list(names))
 
 
 def _check_position(item: int, labels: list | None, name: str) -> None:

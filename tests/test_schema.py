@@ -105,7 +105,9 @@ def test_a_schema_is_a_value():
         SCHEMA.group = None
     with pytest.raises(TypeError):
         SCHEMA.columns["age"] = Ignore()
-    assert Number(0, 1, 1) == Number(0, 1, True) and Number(0, 1, 1).public is True
+    assert Number(0, 1, np.True_).public is True
+    with pytest.raises(ValueError, match="^public=1 must be True or False"):
+        Number(0, 1, 1)
     assert TableSchema({}, missing="NA").missing == ("NA",)
     one, two = (TableSchema({"a": Category(v)}) for v in ([0, 1], [False, True]))
     assert one != two  # 1 is not True

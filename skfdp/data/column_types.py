@@ -113,8 +113,6 @@ class Column:
             object.__setattr__(self, name, found)
         for name in ("public", "integer"):
             check_flag(name, getattr(self, name))
-            if name in vars(self):
-                object.__setattr__(self, name, bool(getattr(self, name)))
 
     @property
     def bounds(self) -> tuple:

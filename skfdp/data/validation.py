@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skfdp.privacy.checks import choice, is_among, shown
+from skfdp.privacy.checks import choice, flag, is_among, shown
 from skfdp.privacy.checks import warn_caller as warn_caller
 from skfdp.privacy.events import PrivacyBudgetError
 
@@ -30,15 +30,7 @@ _BEYOND = 1e100
 # Smallest width of an interval, relative to the absolute value of its larger bound.
 # Such an interval contains about 4,000 floats.
 _NARROWEST = 1e-12
-check_choice = choice
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Raise ValueError unless value is True or False, of Python or NumPy."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if not (isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1)):
-        raise ValueError(f"{name}={shown(value)} must be True or False.")
+check_choice, check_flag = choice, flag
 
 
 def check_number(

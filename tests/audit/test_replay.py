@@ -538,9 +538,9 @@ class TestSabotageOfThePackage:
         check(audit_replay(model, X, Y))
 
     def test_a_release_that_a_private_value_decides(self, monkeypatch):
-        from skfdp.preprocessing import PrivateMean
+        from skfdp.preprocessing import PrivateCentring
 
-        run = PrivateMean.run
+        run = PrivateCentring.run
 
         def again(self, records, prepared, plan, mechanism, on_step):
             found = run(self, records, prepared, plan, mechanism, on_step)
@@ -551,7 +551,7 @@ class TestSabotageOfThePackage:
 
         def never(self, records, prepared, plan, mechanism, on_step):
             if large(records.X):
-                return self._centred(np.zeros(4), 1.0)
+                return {name: np.zeros(4) for name in ("mean_", "coef_", "scale_")}
             return run(self, records, prepared, plan, mechanism, on_step)
 
         model = PrivateCenteringTransformer(bounds=(0, 1))
@@ -559,7 +559,7 @@ class TestSabotageOfThePackage:
             (again, "'mean' is requested in addition"),
             (never, "there are fewer"),
         ):
-            monkeypatch.setattr(PrivateMean, "run", leaky)
+            monkeypatch.setattr(PrivateCentring, "run", leaky)
             kinds, result = found(model, None)
             assert "release" in kinds
             assert any(one.where.startswith(where) for one in result.differences)

@@ -8,7 +8,7 @@ import numpy as np
 
 from skfdp.base import PrivateEstimator
 from skfdp.data.records import PublicRecords, Records
-from skfdp.preprocessing import PrivateMean
+from skfdp.preprocessing import PrivateCentring
 
 
 class PrivateColumnMeans(PrivateEstimator):
@@ -36,11 +36,11 @@ class PrivateColumnMeans(PrivateEstimator):
     def _norm(self, n_features: int, mask: np.ndarray) -> tuple[float | str, bool]:
         return "auto", False  # rows are divided by their largest length
 
-    def _methods(self, public: PublicRecords) -> list[PrivateMean]:
-        return [PrivateMean()]
+    def _methods(self, public: PublicRecords) -> list[PrivateCentring]:
+        return [PrivateCentring()]
 
     def _without_privacy(self, records: Records) -> Any:
-        return PrivateMean().exactly(records)
+        return PrivateCentring().exactly(records)
 
     def _attributes(self, public: PublicRecords, found: Any) -> dict[str, Any]:
         return {"means_": public.input_scaler.restored(found["mean_"][None])[0]}

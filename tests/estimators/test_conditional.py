@@ -7,7 +7,7 @@ import pytest
 
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.preprocessing import ConditionalCentring
+from skfdp.preprocessing import PrivateCentring
 from skfdp.solvers.centring import Regressors
 
 PUBLIC = np.array([True, False, True, False, False])
@@ -41,7 +41,7 @@ def exact_sum(query):
 
 def centred(X, released=exact_sum, std=0.0):
     """Return what follows a release, given as a function of its query."""
-    method, records = ConditionalCentring(), table(X)
+    method, records = PrivateCentring(), table(X)
     return method.run(
         records,
         method.prepare(records.public, None),
@@ -62,7 +62,7 @@ def test_no_record_has_more_leverage_than_another(linear):
 def test_private_values_cannot_reach_the_regressors(linear):
     poisoned = linear.copy()
     poisoned[:, ~PUBLIC] = np.nan
-    method = ConditionalCentring()
+    method = PrivateCentring()
     ours, theirs = (method.prepare(table(X).public, None) for X in (linear, poisoned))
     for name in ("mean", "basis", "spread", "rows", "weights", "grid"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
@@ -71,7 +71,7 @@ def test_private_values_cannot_reach_the_regressors(linear):
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_linear_prediction_is_found_whatever_the_weights(exact, linear):
     if exact:
-        found = ConditionalCentring().exactly(table(linear))
+        found = PrivateCentring().exactly(table(linear))
     else:
         found = centred(linear)
     expected = [[0.2, -0.1, 0.0], [0.1, 0.3, -0.2]]

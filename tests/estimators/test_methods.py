@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import skfdp
 from skfdp.mechanisms.release import Mechanism
-from skfdp.preprocessing import PrivateMean
+from skfdp.preprocessing import PrivateCentring
 from skfdp.queries.statistics import GridRowSum, LabelSum
 from skfdp.solvers import (
     AdaptiveCentering,
@@ -207,16 +207,19 @@ def test_a_stopped_fit_goes_on(model, monkeypatch, tmp_path):
         assert not path.exists()
 
 
+UNCENTRED = {"mean_": np.zeros(4), "coef_": np.zeros((0, 4)), "scale_": np.ones(4)}
+
+
 def centred_in_secret(self, records, prepared, plan, mechanism, on_step):
     """Release the mean, and centre by another one."""
     scaler = records.public.input_scaler
     mechanism.release("mean", GridRowSum.of(records, scaler.divisor_of_integers))
-    return self._centred(scaler.mapped(records.X).mean(axis=0), 0.0)
+    return UNCENTRED | {"mean_": scaler.mapped(records.X).mean(axis=0)}
 
 
 def centred_without_a_release(self, records, prepared, plan, mechanism, on_step):
     """Centre by zeros."""
-    return self._centred(np.zeros(4), 0.0)
+    return UNCENTRED
 
 
 @pytest.mark.parametrize(
@@ -227,7 +230,7 @@ def centred_without_a_release(self, records, prepared, plan, mechanism, on_step)
     ],
 )
 def test_a_sabotage_is_noticed(run, test, monkeypatch):
-    monkeypatch.setattr(PrivateMean, "run", run)
+    monkeypatch.setattr(PrivateCentring, "run", run)
     with pytest.raises(AssertionError):
         test(clone(METHODS["mean"]), monkeypatch)
 

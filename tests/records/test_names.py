@@ -79,7 +79,7 @@ def test_g03_integer_keys_of_bounds_are_ambiguous_as_in_public_features(labels):
 @pytest.mark.parametrize("kind", [FeatureDPRegressor, DPSGDFRegressor])
 def test_g03_integers_that_are_positions_are_read(kind):
     given = {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "target_bounds": (0, 1)}
-    for table in (X, X.set_axis(range(3), axis=1), X.to_numpy()):
+    for table in (X, X.set_axis(range(3), axis=1), X.to_numpy(), batch(X)):
         assert kind(**given).fit(table, Y).n_features_in_ == 3
     odd = X.set_axis(["1", "0", "2"], axis=1)
     with pytest.raises(ValueError, match="bounds holds the index 0, and another"):
