@@ -59,7 +59,7 @@ privacy/test_report.py::test_a_key_lends_no_mark_to_another_sentence
 # privacy/ledger_file.py: links of the ledger without a nonce
 -nonce = secrets.token_hex(32) if name is None else name
 +nonce = "0" * 64
-privacy/test_ledger_files.py::test_attack_10_equal_charges_to_two_copies_end_in_two_heads
+privacy/test_ledger_files.py::test_an_older_copy_in_its_place
 # mechanisms/checkpoint.py: a key of noise for other rows
 -elif not hmac.compare_digest(self._digest, head[48:]):
 +elif False:
@@ -109,7 +109,7 @@ estimators/test_public_regression.py::test_every_release_is_covered_by_the_charg
 # solvers/postprocessing.py: slopes of a wide regression have larger residuals than charged
 -dataclasses.replace(query, loss=loss_named("huber", HUBER_THRESHOLD))
 +dataclasses.replace(query, loss=loss_named("huber", 2 * HUBER_THRESHOLD))
-estimators/test_row_length.py::test_wide_rows_keep_the_scale_of_predictions
+estimators/test_logit_scale.py::test_row_lengths_that_are_noise_are_warned_of
 # solvers/postprocessing.py: the drift follows the private labels
 -error = drift(margins, shares, math.sqrt(square), believed, clip)
 +error = drift(margins, shares, math.sqrt(square), query.target.mean(), clip)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from skfdp.cli import output
 from skfdp.cli.arguments import BUNDLED, check_files, check_fit, parse
-from skfdp.cli.output import CommandError, OutputError, complain
+from skfdp.cli.output import CommandError, complain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,9 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         homes["compile"] = ("fit", "compile_loops")
         module, name = homes.get(arguments.command, ("results", arguments.command))
         getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
-    except (CommandError, OutputError) as error:
+    except CommandError as error:
         complain(f"error: {error}{_done(arguments)}")
-        return 2 if isinstance(error, CommandError) else 1
+        return error.status
     except BrokenPipeError:  # the reader of standard output closed the pipe
         return 0
     except KeyboardInterrupt:

@@ -15,11 +15,15 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """Error of a command that refuses to run: one sentence without private data."""
+    """Error of a command: one sentence without private data, and the exit status.
 
+    The status is 2 if the command refuses to run, and 1 if a file cannot be written,
+    text cannot be printed, or a ledger is broken.
+    """
 
-class OutputError(Exception):
-    """A file cannot be written, text cannot be printed, a ledger is broken."""
+    def __init__(self, sentence: str, status: int = 2) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 # Names of parameters whose option has another name, and of parameters without an
@@ -88,7 +92,7 @@ def say(text: str = "") -> None:
         if isinstance(error, BrokenPipeError):
             raise
         reason = getattr(error, "strerror", "standard output is closed")
-        raise OutputError(f"cannot print: {reason}.") from None
+        raise CommandError(f"cannot print: {reason}.", 1) from None
 
 
 def complain(text: str) -> None:
@@ -99,23 +103,22 @@ def complain(text: str) -> None:
 
 
 @contextlib.contextmanager
-def refusing(
-    *errors: type[Exception], raised: type[Exception] = CommandError
-) -> Iterator[None]:
+def refusing(*errors: type[Exception], status: int = 2) -> Iterator[None]:
     """Convert errors of skfdp, which quote no private data, to errors of a command."""
     try:
         yield
     except errors as error:
-        raise raised(" ".join(str(error).split())) from None
+        raise CommandError(" ".join(str(error).split()), status) from None
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Convert a failure to write a file to OutputError."""
+    """Convert a failure to write a file to CommandError."""
     try:
         yield
     except OSError as error:
-        raise OutputError(f"{path} could not be written: {error.strerror}.") from None
+        problem = f"{path} could not be written: {error.strerror}."
+        raise CommandError(problem, 1) from None
 
 
 def check_writable(path: Path | None, option: str) -> None:

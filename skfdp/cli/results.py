@@ -20,7 +20,6 @@ from skfdp.base import digest_of
 from skfdp.cli import output
 from skfdp.cli.output import (
     CommandError,
-    OutputError,
     check_writable,
     complain,
     refusing,
@@ -122,7 +121,7 @@ def write(arguments: argparse.Namespace, model) -> None:
         except OSError as error:
             failed.append(f"{path} could not be written: {error.strerror}.")
     if failed:
-        raise OutputError(" ".join(failed))
+        raise CommandError(" ".join(failed), 1)
 
 
 #: Types in a saved model that ``skops.io.load`` must trust.
@@ -404,7 +403,7 @@ def ledger(arguments: argparse.Namespace) -> None:
 
     With ``--report`` the charges of this report must be in the chain, too.
     """
-    with refusing(OSError), refusing(ValueError, raised=OutputError):
+    with refusing(OSError), refusing(ValueError, status=1):
         ledgers = PrivacyLedger.open_all(arguments.file)
         lines = [*map(str, ledgers), "Hash chain: unbroken."]
     if (path := arguments.report) is None:
@@ -417,7 +416,7 @@ def ledger(arguments: argparse.Namespace) -> None:
             raise CommandError(f"cannot read '{path}': {error.strerror}.") from None
         charges = {receipt.charge for receipt in found.receipts}
         own = (one for one in ledgers if charges & {e.charge for e in one.entries})
-        with refusing(ValueError, raised=OutputError):
+        with refusing(ValueError, status=1):
             next(own, ledgers[0]).check_report(found)
         lines[-1] += f" It holds all charges of {path}."
     say("\n\n".join(lines))
