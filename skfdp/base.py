@@ -479,8 +479,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Public columns must be finite; private columns need not be.
-        names = "schema", "public_features"
-        schema, mask = (getattr(self, name, None) for name in names)
+        given = vars(self).get
+        schema, mask = given("schema"), given("public_features")
         some = schema.public if isinstance(schema, TableSchema) else mask is not None
         tags.input_tags.allow_nan = not some
         tags.input_tags.string = True  # as a missing number, or with a schema

@@ -532,59 +532,29 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the private part of a record under `neighboring_relation`, if `random_state`
-    is None:
+    is None. All releases are one composition with exact accounting; sums and noise are
+    integers. Each release has the sensitivity that is proved in :ref:`sensitivities`:
 
     * Neighbours share every public column, and the target if it is public. Computations
       on these are exact and free, and have separate random streams.
     * A record's contribution to a private sum is the gradient of the loss minus that of
       the public loss, clipped to `clip_norm` after the subtraction; NaN counts as 0.
-      The sensitivity is ``2 clip_norm`` under "replace_one", and `clip_norm` otherwise.
-    * Under "replace_one" the sensitivity is ``sqrt(2) clip_norm`` if the target is
-      public, `bounds` make every private column non-negative, private columns are not
-      centred, no public loss replaces private columns by zeros or random numbers, and
-      no person has several rows. Then the signs of a contribution are public. If
-      ``centering="auto"`` centres private columns, the sensitivity is ``2 clip_norm``.
-    * If every column is public, the sensitivity is at most the largest difference of
-      the residuals of two labels, times the norm of the longest row. The report states
-      which bound was used.
-    * ``bounds="private"`` first releases histograms of the columns, with sensitivity
-      ``sqrt(p)``, or ``sqrt(2 p)`` under "replace_one", for p private columns.
+    * ``bounds="private"`` first releases histograms of the columns.
     * With a private target and some public columns, the first model is computed from a
-      release of the label statistic of the public columns, with the sensitivity of
-      "one-shot" below. The margins of this model are equal for neighbours.
+      release of the label statistic of the public columns. The margins of this model
+      are equal for neighbours.
     * Before the descent up to three means are released, each once: the mean length of
       the private part of a row, the mean of the squared lengths (only if there are
       public columns), and the mean of the private part. Lengths are clipped to a public
-      interval, and rows to the mean length. Each release is a sum of numbers or rows of
-      norm at most 1, with sensitivity 2 under "replace_one" and 1 otherwise. For wide
-      tables the public interval is first narrowed by a histogram of the lengths. With a
-      private target the class counts may also be released. A replaced record changes
-      the histogram by at most sqrt(2), and a replaced label the counts by sqrt(2).
-    * Before interactions of private columns are made, the mean of the encoded rows is
-      released. These are divided by the largest norm that they can have, so the
-      sensitivity is sqrt(2) under "replace_one" and 1 otherwise.
-    * With ``centering="adaptive"`` the rows of the released sum are the rows minus a
-      rough mean, divided by a radius and clipped to norm 1, with the same sensitivity.
-      The rough mean comes from three histograms of the rotated rows. A record is in one
-      bin of each of their p columns (p is n_features rounded up to a power of two), so
-      the sensitivity of a histogram is sqrt(p), and sqrt(2 p) under "replace_one". The
-      radius comes from a histogram of the distances between rows and mean. A quantile
-      of the distances from the released mean comes from such a histogram, too. The
-      sensitivity of each of these histograms is 1, and sqrt(2) under "replace_one".
+      interval, which for wide tables is first narrowed by a histogram, and rows to the
+      mean length. With a private target the class counts may also be released, and
+      before interactions of private columns the mean of the encoded rows.
+    * With ``centering="adaptive"`` histograms of the rotated rows, and of distances
+      from a mean, are released.
     * ``class_weight="balanced"`` subtracts log odds from the intercept. These follow
       from the class counts, the label statistic or a public target, without a release.
-    * After the descent two numbers are released. They give the temperature, a factor
-      that rescales the step of the descent. Each number is a sum of products of a
-      clipped residual and a clipped step. Each product is at most the largest residual
-      (sqrt(2), or 1 for two classes). The sensitivity is sqrt(2) times the largest
-      residual, and twice as large under "replace_one".
-    * "one-shot" releases the label statistic once. A replaced label changes it by at
-      most ``sqrt(2) |w phi|``, where phi is the public row of the record and w its
-      public weight. Under "replace_special" the labels of K classes are centred, and
-      the statistic changes by ``sqrt(1 - 1 / K) |w phi|`` (two classes: by half of
-      ``|w phi|``).
-    * All releases are one composition with exact accounting; sums and noise are
-      integers.
+    * After the descent two sums are released, which give a factor that rescales the
+      step of the descent. "one-shot" releases the label statistic alone, once.
 
     Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
     training data. Earlier steps must not mix private columns into public ones; any
@@ -873,27 +843,18 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the private part of a record under `neighboring_relation`, if `random_state`
-    is None:
+    is None. All releases are one composition with exact accounting; sums and noise are
+    integers. Each release has the sensitivity that is proved in :ref:`sensitivities`:
 
-    * Neighbours share every public column, and the target if it is public.
+    * Neighbours share every public column, and the target if it is public. The public
+      model depends on these only.
     * The scales of target and rows, and with a log link the mean of the fitted
-      rates, are means of numbers in public or released intervals. Each interval is
-      rescaled to [-1, 1]. So each sum has sensitivity 2 under "replace_one" and 1
-      otherwise. The same holds for the sum of the private rows, which are clipped to
-      their mean length. A histogram of the target has sensitivity sqrt(2) under
-      "replace_one" and 1 otherwise. With ``centering="adaptive"`` there are the further
-      releases that `FeatureDPLogisticRegression` describes.
-    * For wide tables a histogram of the lengths may first narrow their interval. Its
-      sensitivity is sqrt(2) under "replace_one" and 1 otherwise. With more than 300
-      columns and no public model, two sums are released after the descent. They give a
-      factor that rescales the step of the descent. Each sum is one of products of a
-      clipped residual, at most 1.35, and a clipped step, at most 1. The sensitivity is
-      ``sqrt(2) 1.35``, and twice as large under "replace_one".
-    * The public model depends on public columns and a public target only.
-    * The sensitivity of each clipped gradient sum is ``2 clip_norm`` under
-      "replace_one", and `clip_norm` otherwise, for rows of any length and all data.
-    * All releases are one composition with exact accounting; sums and noise are
-      integers.
+      rates, are means of numbers in public or released intervals; a histogram of the
+      target may be released, too. The mean of the private rows and, with
+      ``centering="adaptive"``, histograms follow as in `FeatureDPLogisticRegression`.
+    * Gradient sums are clipped to `clip_norm`, for rows of any length and all data.
+    * With more than 300 columns and no public model, two sums are released after the
+      descent, which give a factor that rescales the step of the descent.
 
     Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
     training data.

@@ -183,15 +183,10 @@ class PrivateCenteringTransformer(
     -----
     **Guarantees.** The fitted attributes are (epsilon, delta)-differentially private
     for the private part of a record, if `random_state` is None. There is one Gaussian
-    release, in exact integers:
-
-    * Without public columns: the sum of rows of norm at most 1, with sensitivity 1 (2
-      under "replace_one").
-    * With public columns: the cross moments of the public and the private part of rows,
-      each of norm at most 1, and the sum over rows of 1 minus the squared norm of the
-      private part. Their joint sensitivity is 1 under "replace_special". Under
-      "replace_one" it is 2, or sqrt(2) if declared bounds make every private column
-      non-negative (:ref:`conditional-centring`).
+    release, in exact integers (:ref:`sensitivities`): without public columns the sum of
+    rows of norm at most 1; with public columns the cross moments of the public and the
+    private part of rows, each of norm at most 1, and the sum over rows of 1 minus the
+    squared norm of the private part (:ref:`conditional-centring`).
 
     The output of `transform` is **not** differentially private: it is the centred data.
     Each output row depends only on its own row and on fitted attributes.

@@ -310,8 +310,7 @@ class Reader:
         declared, schema = self.declaration, self.declaration.schema
         # The types of a whole table are checked. Those of a part depend on its rows.
         encoder, group_column, typed = self.encoder, None, part is None
-        given = X, y, sample_weight, groups
-        X, y, sample_weight, groups = map(readable, given)
+        X, y, sample_weight, groups = map(readable, (X, y, sample_weight, groups))
         y = y if whole is not None else declared.read_target(y, typed)
         exposure, counts = None, True
         if schema is not None:
@@ -353,9 +352,10 @@ class Reader:
             X, y = chosen_rows(X, rows), None if y is None else y[rows]
             exposure = None if exposure is None else exposure[rows]
         if typed:
-            named = like if encoder is None else encoder
-            n_features = named.n_features_in_
-            names = getattr(named, "feature_names_in_", None)
+            named = vars(like if encoder is None else encoder)
+            known = "n_features_in_", "feature_names_in_"
+            attributes = {name: named[name] for name in known if name in named}
+            n_features, names = attributes[known[0]], attributes.get(known[1])
             if encoder is None:
                 mask = public_mask(declared.public_features, n_features, names, frame)
                 if isinstance(declared.bounds, Mapping):
@@ -388,9 +388,6 @@ class Reader:
             of_public |= {"encoded": encoded, "_table": X}
             public = dataclasses.replace(part.public, **of_public)
             return Records(X, target, public, either(is_null, missing))
-        attributes = {"n_features_in_": n_features}
-        if names is not None:
-            attributes["feature_names_in_"] = names
         columns = column_names(names, n_features)
         reader = Reader(declared, encoder, group_column, mask, attributes)
         units, n_outputs = None, len(facts.get("classes", ()))
