@@ -39,7 +39,6 @@ from skfdp.solvers.method import Method, Plan
 from skfdp.solvers.network import (
     Network,
     NetworkDescent,
-    NetworkFit,
     Neurons,
     WithNeurons,
     hidden_layers,
@@ -293,7 +292,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         mu = gdp_mu(self.epsilon, self.delta) / relation.sensitivity(1.0)
         return Neurons.of(public, hidden_layers(self.hidden_layer_sizes), mu)
 
-    def _without_privacy(self, records: Records) -> NetworkFit:
+    def _without_privacy(self, records: Records) -> Network:
         public = records.public
         hidden = hidden_layers(self.hidden_layer_sizes)
         model, weights = MLPClassifier(hidden, random_state=self.random_state), {}
@@ -303,12 +302,11 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
         if shares is not None:
             weights["sample_weight"] = shares
         model.fit(records.X, records.target, **weights)
-        network = Network(model.coefs_, model.intercepts_)
-        network = network.spread(model.classes_, public.n_classes)
-        return NetworkFit(network, public.input_scaler, model.n_iter_)
+        network = Network(model.coefs_, model.intercepts_, model.n_iter_)
+        return network.spread(model.classes_, public.n_classes)
 
     def _attributes(
-        self, public: PublicRecords, found: LinearFit | NetworkFit
+        self, public: PublicRecords, found: LinearFit | Network
     ) -> dict[str, Any]:
         solver = clone(public.declared.parameters["solver"])
         known = {"classes_": public.classes, "n_iter_": found.n_iter, "solver_": solver}
@@ -325,7 +323,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             if found.public_model is not None and found.public_model.share:
                 known["public_model_"] = found.public_model
         else:
-            network, scaler = found.network, found.input_scaler
+            network, scaler = found, public.input_scaler
             if self._balances:  # only with a public target
                 odds = log_odds(class_shares(public.target, public.n_classes))
                 *others, last = network.intercepts

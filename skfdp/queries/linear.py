@@ -250,11 +250,12 @@ class LinearQuery:
         largest = products.LARGEST_PRODUCT
         if self._plain and not self._joins_rows:
             largest = products.LARGEST_SHORT_PRODUCT
+        given = {"n_outputs": self.n_outputs, "largest": largest}
+        of, found = functools.partial(products.products, **given), []
         tables = (self.rows,) if self._plain else (self.rows, self.padded)
-        return [
-            tuple(products.products(one, self.n_outputs, largest) for one in tables)
-            for _ in range(self.n_jobs)
-        ]
+        for _ in range(self.n_jobs):
+            found.append(tuple(map(of, tables)))
+        return found
 
     @functools.cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -440,12 +441,11 @@ def label_bound(
 def _rounding_of_persons(public, rows, lengths, unit: float, largest: float) -> float:
     """Return a bound of the rounding errors in a difference of two contributions.
 
-    The contributions are those of one person, computed by `kernels.persons`.
-
-    The kernels round residuals to integers of a unit below ``2**-49 top``. Here top is
+    The contributions are those of one person, computed by `kernels.persons`. Let top be
     the product of the number of a person's rows, the norm of the longest row and the
-    largest residual. For K outputs and D columns, the kernels round the norm of the sum
-    up by less than ``2**-23 sqrt(K) sqrt(K D) top``, and truncate each entry.
+    largest residual. Residuals are rounded to integers of a unit below ``2**-49 top``,
+    and the norm of the sum, for K outputs and D columns, is rounded up by less than
+    ``2**-23 sqrt(K) sqrt(K D) top``; entries are truncated.
     """
     units, n_outputs = public.units, public.n_outputs
     root = math.sqrt(n_outputs * rows.n_columns)

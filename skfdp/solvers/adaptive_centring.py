@@ -100,11 +100,10 @@ def quantile(counts: np.ndarray, level: float, std: float, n_records: int) -> fl
     """Return the least radius beyond which there are clearly few records.
 
     The search starts at the largest radius. It stops before a radius if the noisy
-    number of records beyond this radius exceeds a limit. Let the doubt be three
-    standard deviations of the noise in this number. The limit is ``1 - level`` of all
-    records minus the doubt, but at least the doubt. With enough records the result is
-    too large by about one shell. With few records it is a quantile of a lower level.
-    The search also stops if the doubt exceeds a quarter of all records.
+    number of records beyond it exceeds a limit: ``1 - level`` of all records minus the
+    doubt, three standard deviations of the noise in this number, but at least the
+    doubt. It also stops if the doubt exceeds a quarter of all records. With enough
+    records the result is too large by about one shell.
     """
     beyond, found = 0.0, 1.0
     for passed, count in enumerate(counts[:0:-1]):
@@ -218,10 +217,9 @@ def _rough_centre(
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:
     """Return bounds of each rotated column, from noisy counts of its binades.
 
-    After the rotation the numbers of all columns have similar magnitudes. The counts
-    summed over all columns therefore give a common bound, even if single columns have
-    too much noise. If the bound of a single column is larger, it is probably noise, and
-    is replaced by the common bound.
+    After the rotation the numbers of all columns have similar magnitudes. So the counts
+    summed over all columns give a common bound, which replaces larger bounds of single
+    columns: they are probably noise.
     """
     width = len(counts)
     split = N_SPECIAL + N_BINADES

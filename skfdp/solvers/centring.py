@@ -109,11 +109,10 @@ class Centring:
     def can_learn_mean(self, public: PublicRecords, mu: float, signed: bool) -> bool:
         """Whether to release the mean of the private columns, from public numbers.
 
-        The mean is released if the user chooses a centring. Otherwise it is released if
-        its noise has a squared norm of at most 1/2 with the largest share of ``mu**2``,
-        for rows of norm 1. With more noise the shrunk mean is close to zero, so that
-        its release does not pay, except in regressions. If contributions are `signed`
-        without a mean, their sensitivity is smaller, and the limit is 1/4.
+        The mean is released if the user chooses a centring. Otherwise its noise, with
+        the largest share of ``mu**2`` and for rows of norm 1, must have a squared norm
+        of at most 1/2, except in regressions. If contributions are `signed` without a
+        mean, their sensitivity is smaller, and the limit is 1/4.
         """
         if not self.centres:
             return False
@@ -277,9 +276,7 @@ def _furthest(public: PublicRecords) -> float:
 def _in_binades(records: Records, **settings: float) -> BinCounts:
     """Return the histogram of squared lengths; a recipe of `Records.query`.
 
-    **Guarantees.** A record adds 1 to the bin of its own length, and nothing else. The
-    bounds are therefore those of `BinCounts` with one column: sqrt(2) for a replaced
-    record, and 1 for a null record.
+    **Guarantees.** The bounds are those of `BinCounts` with one column.
     """
     squares = private_lengths(records, power=2, **settings)
     return BinCounts(squares[:, None], Binades())
@@ -318,9 +315,8 @@ def released_mean(
 
     ``values(records, **per_row)`` returns the numbers, as a recipe of `Records.query`.
     They are clipped to the interval [low, high], which is public or released, and
-    rescaled to [-1, 1]. A null record adds 0, like a number in the middle of the
-    interval. The released sum therefore changes by at most 1 if a record becomes null,
-    and by at most 2 if a record is replaced.
+    rescaled to [-1, 1]. So the released sum changes by at most 1 if a record becomes
+    null, and by at most 2 if a record is replaced.
     """
     half, n = (high - low) / 2, records.public.n_records
     recipe = functools.partial(_sum_of_numbers, values=values, low=low, high=high)

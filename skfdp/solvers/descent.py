@@ -198,21 +198,13 @@ def check_counts(
 ) -> None:
     """Check the declared labels against released class counts, as post-processing.
 
-    `counts` have noise of standard deviation `noise_std`.
+    `counts` have noise of standard deviation `noise_std`. Raise ValueError if a
+    declared class is nearly empty while many records have no declared label, as when
+    scikit-learn has coded the labels as 0, ..., k - 1. Noise alone exceeds four
+    standard deviations in 1 of 30,000 fits, and three in 1 of 740.
 
-    Raises
-    ------
-    ValueError
-        If a declared class is nearly empty while many records have no declared label.
-        This happens if scikit-learn has coded the labels as 0, ..., k - 1. "Nearly
-        empty" is a count of at most three standard deviations of its noise. "Many" is a
-        number above four standard deviations of its noise.
-
-    Notes
-    -----
     **Guarantees.** The check uses released and public numbers alone. It is skipped if
-    the number of records is private, or if the classes were read from y. Noise alone
-    exceeds four standard deviations in 1 of 30,000 fits, and three in 1 of 740.
+    the number of records is private, or if the classes were read from y.
     """
     if not relation.counts_are_public or public.classes_source != "declared":
         return
@@ -644,11 +636,11 @@ class Descent:
         if plan.centred is not None and coordinates.mean[~public.mask].any():
             plan = plan.centred
         query = self._query(records, loss, coordinates, prepared, plan, mechanism)
-        start, n_steps = np.zeros(query.shape), plan.events[-1].n_steps
+        start, last = np.zeros(query.shape), plan.events[-1]
         further = public.n_products * (public.n_outputs == 1)
         few = start.size <= postprocessing.MOST_WEIGHTS + further
-        few = few and n_steps <= postprocessing.MOST_PATH
-        steps = [] if few and plan.events[-1].sampling_rate == 1 else None
+        few = few and last.n_steps <= postprocessing.MOST_PATH
+        steps = [] if few and last.sampling_rate == 1 else None
         if counts is not None:
             start[:, -1] = odds / coordinates.bias
 
@@ -680,7 +672,7 @@ class Descent:
             path=steps,
         )
         ended, taken = theta, rule
-        if n_iter < n_steps:  # a callback stopped the descent
+        if n_iter < last.n_steps:  # a callback stopped the descent
             taken = dataclasses.replace(rule, stds=rule.stds[:n_iter])
         answer = answer_of(taken, steps, public)
         along, measured = np.zeros_like(theta), 0.0

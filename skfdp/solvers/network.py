@@ -28,10 +28,11 @@ from skfdp.solvers.public_model import drawn_rows, padded_gradient
 
 
 class Network(NamedTuple):
-    """Weights of a ReLU network in scikit-learn's layout."""
+    """Weights of a ReLU network on ``input_scaler(X)``, in scikit-learn's layout."""
 
     coefs: list[np.ndarray]
     intercepts: list[np.ndarray]
+    n_iter: int | None = None
 
     def margins(self, rows: np.ndarray) -> np.ndarray:
         """Return the margins, shape (n_rows, n_outputs)."""
@@ -86,15 +87,14 @@ class Network(NamedTuple):
         """Return the network with more outputs; `classes` are those it has."""
         if len(classes) == n_classes:
             return self
-        coef = np.zeros((len(self.coefs[-1]), n_classes))
-        intercept = np.full(n_classes, -10.0)
+        (*coefs, last), (*intercepts, level) = self.coefs, self.intercepts
+        coef, intercept = np.zeros((len(last), n_classes)), np.full(n_classes, -10.0)
         if len(classes) == 2:
-            coef[:, classes[1]] = self.coefs[-1][:, 0]
-            intercept[classes] = 0.0, self.intercepts[-1][0]
+            coef[:, classes[1]] = last[:, 0]
+            intercept[classes] = 0.0, level[0]
         else:
-            coef[:, classes] = self.coefs[-1]
-            intercept[classes] = self.intercepts[-1]
-        return Network([*self.coefs[:-1], coef], [*self.intercepts[:-1], intercept])
+            coef[:, classes], intercept[classes] = last, level
+        return Network([*coefs, coef], [*intercepts, intercept], self.n_iter)
 
 
 def glorot(widths: tuple[int, ...], generator: np.random.Generator) -> Network:
@@ -296,14 +296,6 @@ class WithNeurons:
         return self.method.run(records, prepared, plan, mechanism, on_step)
 
 
-class NetworkFit(NamedTuple):
-    """A network on ``input_scaler(X)``."""
-
-    network: Network
-    input_scaler: InputScaler
-    n_iter: int
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkDescent:
     """A network with random starting weights, trained by a loop of noisy gradients."""
@@ -367,7 +359,7 @@ class NetworkDescent:
         steps = NETWORK_STEPS, NETWORK_EPOCHS
         return parameters.batches_of(self.loop, n, *steps, batch)
 
-    def run(self, records, prepared, plan, mechanism, on_step) -> NetworkFit:
+    def run(self, records, prepared, plan, mechanism, on_step) -> Network:
         """Run the training loop from random weights."""
         public, loop = records.public, self.loop
         input_scaler = public.input_scaler
@@ -382,17 +374,17 @@ class NetworkDescent:
         biases = [coordinates.bias * bound, *[1.0] * (len(network.coefs) - 1)]
         (event,) = plan.events
         query = self._query(records, coordinates, event.clip_norm, mechanism)
-        layers = zip(*network, biases, strict=True)
+        layers = zip(network.coefs, network.intercepts, biases, strict=True)
         parts = [np.column_stack([w.T, b / one]).ravel() for w, b, one in layers]
 
-        def found(theta: np.ndarray, n_iter: int) -> NetworkFit:
+        def found(theta: np.ndarray, n_iter: int) -> Network:
             matrices = query.split(theta)
             coefs = [matrix[:, :-1].T.copy() for matrix in matrices]
             each = zip(matrices, biases, strict=True)
             intercepts = [matrix[:, -1] * one for matrix, one in each]
             weights, offset = input_scaler.coefficients(coefs[0].T * bound)
             coefs[0], intercepts[0] = weights.T, intercepts[0] + offset
-            return NetworkFit(Network(coefs, intercepts), input_scaler, n_iter)
+            return Network(coefs, intercepts, n_iter)
 
         exact = []
         if query.padded is not None:

@@ -60,9 +60,8 @@ def released_window(
 ) -> tuple[float, float]:
     """Release a histogram of targets, and return an interval with nearly all of them.
 
-    A record adds 1 to one bin, which is a vector of norm 1. A null record adds 0. The
-    histogram therefore changes by at most 1 if a record becomes null. A replaced record
-    changes two counts by 1 each, so the histogram changes by at most sqrt(2).
+    A record adds 1 to one bin, and a null record 0. So the histogram changes by at most
+    1 if a record becomes null, and by at most sqrt(2) if a record is replaced.
     """
     public = records.public
     bounds = public.target_map
@@ -230,14 +229,13 @@ class TargetScales:
         """Correct the intercept so that the mean rate equals the mean count.
 
         Clipped gradients pull the rates of skewed counts from their mean toward their
-        median, and noise in weights changes all rates. The mean count is public or
-        released. The mean rate is released here, and the intercept is shifted by the
-        difference of the logarithms of these two means.
+        median, and noise in weights changes all rates. The mean rate is released here,
+        and the intercept is shifted by the difference of its logarithm from that of the
+        mean count, which is public or released.
 
-        Rates are clipped to a multiple of the mean. The multiple grows with the square
-        root of the budget, so the error of the released mean rate still decreases. The
-        effect of the clip is estimated for lognormal rates around those of the public
-        model.
+        Rates are clipped to a multiple of the mean, which grows with the square root of
+        the budget, so the error of the released mean rate still decreases. The effect
+        of the clip is estimated for lognormal rates around those of the public model.
 
         **Guarantees.** Each of `_N_RATES` releases is a mean of numbers in the public
         interval [0, most], for all rows and all weights, so that the bound of

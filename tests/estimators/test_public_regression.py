@@ -166,9 +166,9 @@ def first_step(model, data, releases):
     records = records_of(model, *data)
     run, prepared, plan = model._planned(records.public)
     centring = dataclasses.replace(run.__self__.centring, length=None)
-    plan = dataclasses.replace(plan, events=())
-    moments, norms = prepared.moments, (0.25, 1.0)
-    return query, records, centring.coordinates(records, moments, plan, norms, None)
+    plan = dataclasses.replace(plan, events=(), norms=(0.25, 1.0))
+    known = records, prepared.moments, plan, None, centring.bias
+    return query, records, centring.coordinates(*known)
 
 
 def given_back(query, public, coordinates):
