@@ -205,9 +205,8 @@ def _log_partition(margins: np.ndarray) -> np.ndarray:
 class Prior:
     """A normal prior of the weights, whose scale is estimated from the release.
 
-    The prior variance of a weight is `variance` times the scale. The scale applies to
-    the `varying` columns, which are all columns except the constant column. `noise_std`
-    is the standard deviation of the noise in S / n.
+    The prior variance of a weight is `variance` times the scale, for `varying` columns:
+    all but the constant column. `noise_std` is the deviation of the noise in S / n.
 
     Notes
     -----
@@ -223,8 +222,9 @@ class Prior:
     ``A**2 t T / (A**2 t T + N)``. The posterior mean of this factor determines a value
     of t for each column. The penalty ``N / (A t T)`` shrinks an entry by this factor. A
     and N are then computed again at the fitted model. The scale is never estimated from
-    fitted weights, because they grow with the noise, and such iterations would not
-    converge.
+    fitted weights, because they grow with the noise. Large weights reduce A, and t is
+    then too small, since by Stein's lemma an entry is ``A theta`` with the smaller A.
+    The part of the penalty for the sampling error therefore keeps the null model's A.
 
     With more than two classes the weights of the constant column are also penalised by
     their prior variance, because frequencies of small classes are noisy.
@@ -240,12 +240,12 @@ class Prior:
         """Return theta, the number of iterations, and the penalty, given S / n."""
         theta, steps = self._null(objective, statistic), 0
         found = objective.curvature(theta)
-        beyond = statistic - objective.gradient(theta)
+        null, beyond = found[0], statistic - objective.gradient(theta)
         variance = self.variance * self._scale(beyond, *found)
         shrunk, penalty = self.varying | (len(statistic) > 1), None
         for last in (False,) * ROUNDS + (True,):
             first, chance = found
-            own = (self.noise_std**2 + chance) / (first * variance)
+            own = (self.noise_std**2 / first + chance / null) / variance
             # A large weight makes the curvature small, and then the penalty large. With
             # a mean over rounds the weights do not alternate.
             penalty = own if penalty is None else penalty**0.4 * own**0.6

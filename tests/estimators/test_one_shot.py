@@ -209,6 +209,10 @@ def test_the_prior_shrinks_noise_and_leaves_signal():
     np.testing.assert_allclose(theta, true, rtol=0.05, atol=0.05)
     theta, *_ = loud.minimise(objective, rng.normal(size=(1, 9)), 1000)
     assert np.abs(theta[0, :8]).max() < 0.1
+    # Large weights are shrunk less than the null model's curvature tells.
+    few = Objective(rows[:400], np.ones(400), loss_named("log_loss"), 400)
+    theta, *_ = quiet.minimise(few, few.gradient(5 * true), 1000)
+    assert np.vdot(theta, true) > 3 * np.vdot(true, true)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
