@@ -23,7 +23,7 @@ from skfdp.data.grid import GRID
 from skfdp.data.validation import UtilityWarning
 from skfdp.inspection import EffectsDisplay
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import AddOrRemoveOne, Relation
+from skfdp.privacy import Relation
 from skfdp.queries.statistics import LabelSum, RowSum
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import interactions
@@ -358,21 +358,6 @@ def test_below_the_gate_private_releases_are_the_same_to_the_bit():
     assert few[0] == few[1]
     for given in ({"C": 1.0}, {"centering": None}):  # no block is shrunk, or no centre
         assert not hasattr(private(**given), "interactions_")
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"groups": np.arange(3 * N) // 2},
-        {"sample_weight": 1 + np.arange(3 * N) % 3},
-        {"neighboring_relation": AddOrRemoveOne(3 * N)},
-    ],
-    ids=["persons", "weights", "add or remove"],
-)
-def test_private_products_of_persons_weights_and_added_records(given):
-    X, _, y = people(seed=1)
-    plain = private(asked=None, **given).predict_proba(X)
-    assert log_loss(y, private(**given).predict_proba(X)) < log_loss(y, plain) - 0.1
 
 
 def test_what_lies_below_the_grid_changes_no_product():

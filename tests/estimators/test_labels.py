@@ -259,14 +259,6 @@ def test_f12_spellings(declared, label, is_one):
     assert (missing is None or not missing[0]) == is_one
 
 
-@pytest.mark.parametrize(
-    "declared", [[1, 1.0, 2], [True, 1, 0], ["1", 1, 2], ["é", "e\u0301", "a"]], ids=str
-)
-def test_f12_two_declared_classes_that_are_one_label_are_refused(declared):
-    with pytest.raises(ValueError, match="classes.* (holds|all of one type)"):
-        clone(PRIVATE["private"]).set_params(classes=declared).fit(X, CODES[2])
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", "no label"])
 def test_f22_score_leaves_rows_without_a_declared_label_out(missing):

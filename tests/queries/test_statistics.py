@@ -161,7 +161,7 @@ def test_no_grid_lengthens_a_contribution(unit):
 def test_it_counts_and_sums():
     table = ScoreTable(
         np.array([0, 2, 2, 1]),
-        np.array([[0.5], [1.0], [0.0], [2.0]]),
+        np.array([[0.5], [7.0], [0.0], [math.nan]]),  # one is too large, one missing
         np.array([0, 0, 0, 1]),
         3,
         2,
