@@ -332,7 +332,7 @@ class PrivateClassifier(ClassifierMixin):
         if margins.ndim == 1:
             positive = expit(margins)
             # For margins above 37 ``1 - positive`` is 0, but the probability is not.
-            negative = np.where(positive < 1, 1 - positive, expit(-margins))
+            negative = expit(-margins, out=1 - positive, where=positive == 1)
             return np.column_stack([negative, positive])
         return softmax(margins, axis=1)
 

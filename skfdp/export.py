@@ -212,8 +212,7 @@ def _readers(onnx: bool) -> dict[str, Any]:
     for part, (unit, _, _) in PARTS.items():
         more = ("angle", StandardScaler()), ("cosine", _applied(np.cos))
         found[part] = Pipeline([*_count(unit), *more])
-    read = [] if onnx else strip
-    return found | {"texts": Pipeline([*read, ("codes", codes)])}
+    return found | {"texts": Pipeline([*strip * (not onnx), ("codes", codes)])}
 
 
 @dataclasses.dataclass
@@ -277,9 +276,8 @@ class _Curves:
         shift.mean_, shift.scale_ = np.array(offset), np.array(width)
         shift.var_ = shift.scale_**2
         clip.fit(np.outer([0.0, 1.0], np.ones(len(places))))
-        names = "columns", "repeat", "shift", "clip"
-        steps = [*zip(names, (first, repeat, shift, clip), strict=True)]
-        return steps, np.transpose(weights), self.constant
+        steps = [("columns", first), ("repeat", repeat), ("shift", shift)]
+        return [*steps, ("clip", clip)], np.transpose(weights), self.constant
 
 
 def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tuple:

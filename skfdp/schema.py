@@ -16,6 +16,7 @@ import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -510,23 +511,26 @@ class TableSchema:
     ) -> Any:
         self._check_complete()
         source.check_has(names)
-        found, n_rows = {}, 0 if source.index is None else len(source.index)
-        for name, raw in source.columns(names).items():
-            found[name], lost = self.converted(name, raw, coded)
-            if self._type(name).public and lost.any():
-                if isinstance(found[name], Coded):
-                    lost = lost[found[name].codes]
-                warn_caller(self._count(name, raw, lost), UtilityWarning)
-            n_rows = len(raw)
+        raw, index = source.columns(names), source.index
         if coded:
-            return Columns([*found.values()], n_rows)
+            n_rows = len(next(iter(raw.values()), () if index is None else index))
+            return Columns([*raw.items()], n_rows, partial(self._read, coded=True))
+        found = {name: self._read(name, column) for name, column in raw.items()}
         pandas = pandas_for()
         for name, values in found.items():
             # pandas would convert an array of objects, but not a Series.
             if values.dtype != np.float64:
                 found[name] = pandas.Series(values, dtype=values.dtype)
         rows = pandas.DataFrame(found, columns=list(names))
-        return rows if source.index is None else rows.set_axis(source.index)
+        return rows if index is None else rows.set_axis(index)
+
+    def _read(self, name: str, raw: Any, coded: bool = False) -> Any:
+        """Return the typed cells of a column; warn about unreadable public ones."""
+        found, lost = self.converted(name, raw, coded)
+        if self._type(name).public and lost.any():
+            lost = lost[found.codes] if isinstance(found, Coded) else lost
+            warn_caller(self._count(name, raw, lost), UtilityWarning)
+        return found
 
     def _type(self, name: str) -> Any:
         return self.columns[name] if name in self.columns else Ignore()

@@ -136,16 +136,18 @@ class Coded(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of a table, ``table[:, place]``: arrays of cells, or `Coded`."""
+    """The columns of a table: ``table[:, place]`` is an array of cells, or `Coded`."""
 
-    cells: list
+    #: The names, and the columns of the user.
+    raw: list
     n_rows: int
+    read: Callable
 
     def __len__(self) -> int:
         return self.n_rows
 
     def __getitem__(self, index: tuple) -> Any:
-        return self.cells[index[1]]
+        return self.read(*self.raw[index[1]])
 
 
 def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -159,15 +161,32 @@ def distinct(raw: Any) -> tuple[np.ndarray, np.ndarray] | None:
     with contextlib.suppress(Exception):  # fails for text that is not UTF-8
         if hasattr(dtype, "categories") and hasattr(raw, "cat"):
             return objects([*exact(dtype.categories), None]), np.asarray(raw.cat.codes)
-        # Arrow's numbers have other kinds. Python's floats would lose their precision.
-        of_text = hasattr(dtype, "storage") and dtype.kind in "OU"
-        array = getattr(raw, "array", None)
-        if of_text and hasattr(array, "__arrow_array__"):
-            found = _chunked(array.__arrow_array__()).dictionary_encode()
+        if (text := _text_in(raw)) is not None:
+            found = text.dictionary_encode()
             found = found.combine_chunks()  # of chunks with the same dictionary
             known = objects([*found.dictionary.to_pylist(), None])
             return known, found.indices.fill_null(-1).to_numpy()
     return None
+
+
+def _text_in(raw: Any) -> Any:
+    """Return a column of text of pandas as an array of pyarrow; None for others."""
+    with contextlib.suppress(Exception):  # for columns without these attributes
+        # Arrow's numbers have other kinds. Python's floats would lose their precision.
+        if raw.dtype.storage and raw.dtype.kind in "OU":
+            return _chunked(raw.array.__arrow_array__())
+    return None
+
+
+def content(raw: Any) -> list:
+    """Return a list that equals that of another column only if all cells are the same.
+
+    It equals no other list if a comparison would take long.
+    """
+    if (text := _text_in(raw)) is not None:
+        return [text]  # arrays of pyarrow never change
+    values = exact(raw)
+    return [values.dtype, values.tobytes() if values.dtype.kind in "iufb" else object()]
 
 
 def objects(values: Iterable) -> np.ndarray:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skfdp.addresses import Versioned, public
 from skfdp.data._basis import Block, Smoothing, placed
 from skfdp.data.arrays import blanked, check_no_path, raw_column
+from skfdp.data.cells import content
 from skfdp.data.codes import LINEAR_STEPS, ONE, CodedGridRows
 from skfdp.data.grid import on_grid
 from skfdp.data.sources import LargeTable
@@ -23,6 +25,10 @@ from skfdp.privacy.checks import computed, shown
 
 #: Number of encoded columns up to which estimators store the encoding as dense.
 MOST_DENSE = 4096
+# What each column of the last table added to the margins, by encoder, and the largest
+# number of these margins. No file and no copy of a model has them.
+_LAST_ADDED: WeakKeyDictionary[DeclaredEncoder, dict] = WeakKeyDictionary()
+_MOST_MARGINS = 2**21
 
 
 @public("skfdp")
@@ -147,12 +153,27 @@ class DeclaredEncoder(Versioned, TransformerMixin, BaseEstimator):
         return rows if self.sparse_output else rows[:]
 
     def margins(self, X: Any, coef: np.ndarray) -> np.ndarray:
-        """Return ``transform(X) @ coef.T`` of a table, without encoded rows."""
+        """Return ``transform(X) @ coef.T`` of a table, without encoded rows.
+
+        A column that equals that of the last table is not read again: from call to
+        call, partial dependence changes one or two columns.
+        """
         X = self.columns(X)
         found = np.zeros((len(X), len(coef)))
-        for block in self.blocks_:
-            weights = coef[:, block.start : block.stop]
-            found += block.margins(raw_column(X, block.parent), weights)
+        keeps = coef.size <= found.size * len(X.raw) <= _MOST_MARGINS
+        last = dict(_LAST_ADDED.get(self, ())) if keeps else {}
+        for place, blocks in itertools.groupby(self.blocks_, lambda b: b.parent):
+            parts = [(block, coef[:, block.start : block.stop]) for block in blocks]
+            key = content(X.raw[place][1]) if keeps else []
+            key += [weights.tobytes() for _, weights in parts]
+            own = last.get(place, ((),))
+            if own[0] != key:
+                cells = X[:, place]
+                own = key, sum(block.margins(cells, part) for block, part in parts)
+            found += own[1]
+            if keeps:
+                last[place] = own
+        _LAST_ADDED[self] = last
         return found
 
     @property
@@ -343,9 +364,8 @@ class CodedRows:
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
-        parts, shape = self.parts, (self.shape[0], smoothing.n_columns)
-        parts = tuple(part.smooth(smoothing) for part in parts)
-        return CodedRows(parts, shape, self.blocks)
+        parts = tuple(part.smooth(smoothing) for part in self.parts)
+        return CodedRows(parts, (self.shape[0], smoothing.n_columns), self.blocks)
 
     def on_grid(self) -> CodedRows:
         """Return the rows with the weights that `integers` have."""
@@ -359,12 +379,11 @@ class CodedRows:
     @property
     def encoded(self) -> CodedRows:
         """The same rows without smooth terms and further columns."""
-        blocks = self.blocks
         parts = tuple(
-            dataclasses.replace(part, start=blocks[part.block].start, curve=None)
+            dataclasses.replace(part, start=self.blocks[part.block].start, curve=None)
             for part in self.parts
         )
-        return CodedRows(parts, (self.shape[0], _width(blocks)), blocks)
+        return CodedRows(parts, (self.shape[0], _width(self.blocks)), self.blocks)
 
     def blanked(self, blocks: np.ndarray) -> CodedRows:
         """Return the rows with zeros in the blocks that the mask `blocks` excludes."""

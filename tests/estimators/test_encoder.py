@@ -1,6 +1,8 @@
 """Estimators of raw tables: `schema=`."""
 
 import dataclasses
+import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -100,6 +102,30 @@ def test_a_model_of_raw_columns_is_linear_in_encoded_ones(kind, split, epsilon):
     )
     assert model.n_features_in_ == 4 and list(model.feature_names_in_) == list(FEATURES)
     assert np.mean(model.predict(X) == Y) > 0.6
+
+
+def test_predictions_do_not_depend_on_earlier_ones():
+    """Unchanged columns are not read again."""
+    model, found = classifier().fit(X, Y), []
+    stored = len(pickle.dumps(model))
+    for name, cells in [
+        *[(None, None)] * 2,
+        *(("age", end) for end in (30.0, 70.0, np.float32(0.1), "x")),
+        *(("sex", text) for text in ("f", "m", None, pd.Categorical(["m"] * N))),
+        ("coef_", 2 * model.coef_),
+    ]:
+        rows = X.copy()
+        if name == "coef_":
+            model.coef_[:] = cells
+        elif name is not None:
+            rows[name] = cells
+        for table in (rows, rows):
+            with warnings.catch_warnings(record=True):
+                found.append(model.decision_function(table))
+                again = pickle.loads(pickle.dumps(model)).decision_function(table)
+            np.testing.assert_array_equal(found[-1], again)
+    assert len(pickle.dumps(model)) == stored
+    assert len({one.tobytes() for one in found}) > 8
 
 
 @pytest.mark.parametrize("split", SPLITS)
