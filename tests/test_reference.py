@@ -222,7 +222,7 @@ def facts_of(one, model):
     if one.moved is not None:
         centre, length, *turn = one.moved
         facts |= {"centre": centre, "length": length}
-        facts["signs"] = turn[0].signs if turn else None
+        facts["signs"] = turn[0] if turn else None
     if linear:
         facts |= of_gradients(one, query, model) | of_loop(one, query)
         facts |= {"sum": reference.gradient, "clip_norm": query.clip_norm}

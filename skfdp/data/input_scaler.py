@@ -501,12 +501,11 @@ def _factors(
     return before, after, bool((np.abs(mean * before) > 1).any())
 
 
-@dataclasses.dataclass(frozen=True)
-class Rotation:
-    """Random rotation: random signs, 1 or -1, then the normalised Hadamard matrix.
+def rotated(rows: np.ndarray) -> np.ndarray:
+    """Return products of rows with the normalised Hadamard matrix, its own inverse.
 
     Rows are padded with zeros to a power of two. Norms and distances do not change.
-    Large entries in a few columns are spread over all columns.
+    With random signs of columns, large entries in few columns are spread over all.
 
     Notes
     -----
@@ -514,38 +513,9 @@ class Rotation:
     and products in a fixed order, rounded by IEEE 754. A row therefore gives the same
     bits in every block. Matrix products and transforms of libraries do not ensure this.
     """
-
-    signs: np.ndarray
-
-    @classmethod
-    def draw(cls, generator: np.random.Generator, n_columns: int) -> Rotation:
-        """Draw a rotation from a public stream; the rotation may be disclosed."""
-        return cls(1.0 - 2.0 * generator.integers(0, 2, size=n_columns))
-
-    @property
-    def width(self) -> int:
-        """Number of columns of the rotated rows."""
-        return rotated_width(len(self.signs))
-
-    def rows(self, X: np.ndarray) -> np.ndarray:
-        """Return rotated rows, float64 (n_rows, width)."""
-        padded = np.zeros((len(X), self.width))
-        padded[:, : X.shape[1]] = X * self.signs
-        return _hadamard(padded)
-
-    def back(self, row: np.ndarray) -> np.ndarray:
-        """Return the vector whose rotation is closest to a row of `width` columns."""
-        return _hadamard(row[None])[0, : len(self.signs)] * self.signs
-
-
-def rotated_width(n_columns: int) -> int:
-    """Return the number of columns of rotated rows: the next power of two."""
-    return 1 << max(0, n_columns - 1).bit_length()
-
-
-def _hadamard(rows: np.ndarray) -> np.ndarray:
-    n_rows, width = rows.shape
-    columns = rows.T.copy()  # so that the terms of each sum are contiguous
+    n_rows, width = len(rows), rotated_width(rows.shape[1])
+    columns = np.zeros((width, n_rows))  # so that the terms of each sum are contiguous
+    columns[: rows.shape[1]] = rows.T
     half = 1
     while half < width:
         pairs = columns.reshape(width // (2 * half), 2, half * n_rows)
@@ -556,10 +526,15 @@ def _hadamard(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(columns.T) * width**-0.5
 
 
+def rotated_width(n_columns: int) -> int:
+    """Return the number of columns of rotated rows: the next power of two."""
+    return 1 << max(0, n_columns - 1).bit_length()
+
+
 def moved_rows(
-    rows: Any, centre: np.ndarray, length: float = 1.0, rotation: Rotation | None = None
+    rows: Any, centre: np.ndarray, length: float = 1.0, signs: np.ndarray | None = None
 ) -> LazyRows:
-    """Return the rows ``(rows - centre) / length``, perhaps rotated.
+    """Return the rows ``(rows - centre) / length``, rotated if there are `signs`.
 
     Notes
     -----
@@ -570,7 +545,7 @@ def moved_rows(
     def change(block: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # a warning would reveal a private value
             moved = (block - centre) / length
-            return moved if rotation is None else rotation.rows(moved)
+            return moved if signs is None else rotated(moved * signs)
 
-    width = len(centre) if rotation is None else rotation.width
+    width = len(centre) if signs is None else rotated_width(len(signs))
     return LazyRows.of(rows, change, width)

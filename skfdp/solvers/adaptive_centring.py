@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from skfdp.data.grid import LazyRows
-from skfdp.data.input_scaler import Rotation, moved_rows, rotated_width
+from skfdp.data.input_scaler import moved_rows, rotated, rotated_width
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
@@ -191,8 +191,9 @@ def _rough_centre(
     """
     n_columns, n = records.public.n_private, records.public.n_records
     std = float(event.noise_std[0])
-    rotation = Rotation.draw(mechanism.streams.public(ROTATION), n_columns)
-    rows = moved_rows(records.floats, np.zeros(n_columns), 1.0, rotation)
+    drawn = mechanism.streams.public(ROTATION).integers(0, 2, size=n_columns)
+    signs = 1.0 - 2.0 * drawn
+    rows = moved_rows(records.floats, np.zeros(n_columns), 1.0, signs)
     query = BinCounts(rows, Binades())
     counts = mechanism.release(ROUGH, query, stream="rough binades")
     box = boxed(counts, std, n)
@@ -204,7 +205,7 @@ def _rough_centre(
             narrowed(row, std, rule.edges(column)) for column, row in enumerate(counts)
         ]
     low, high = np.array(box).T
-    rough = rotation.back((low + high) / 2)
+    rough = rotated((low + high)[None] / 2)[0, :n_columns] * signs
     half = math.hypot(*((high - low) / 2))
     # The public bound of the norm of a scaled row; infinite if there is none.
     input_scaler, longest = records.public.input_scaler, 1.0

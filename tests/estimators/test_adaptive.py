@@ -130,21 +130,21 @@ def test_neighbours_tell_what_the_mechanism_gives_out(relation, of_rows):
 def test_the_rotation_is_public_and_of_no_private_stream():
     """The same for other rows; noise is not."""
     drawn = []
-    draw = adaptive.Rotation.draw
+    moved = adaptive.moved_rows
 
-    def kept(generator, n_columns):
-        drawn.append(draw(generator, n_columns))
-        return drawn[-1]
+    def kept(rows, centre, length, *signs):
+        drawn.extend(signs)
+        return moved(rows, centre, length, *signs)
 
     X, y = far_rows(n=100)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adaptive.Rotation, "draw", kept)
+        patch.setattr(adaptive, "moved_rows", kept)
         for rows in (X, X[::-1].copy(), X + 1):
             classifier(solver=steps(1), **ALGORITHM_2).fit(rows, y)
         for seed in (1, None):
             model = classifier(random_state=seed, solver=steps(1), **ALGORITHM_2)
             model.fit(X, y)
-    first, *same, other, unseeded = (one.signs for one in drawn)
+    first, *same, other, unseeded = drawn
     for signs in same:
         np.testing.assert_array_equal(signs, first)
     assert len(other) == len(unseeded) == 6

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler, Rotation, moved_rows
+from skfdp.data.input_scaler import InputScaler, moved_rows
 from skfdp.kernels.losses import Loss, loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query, no_rows
@@ -132,15 +132,14 @@ def score_table(table, n_cells, n_losses):
     )
 
 
-def moved(table, rotation=None):
+def moved(table, signs=None):
     """Return the rows of a table about a centre, far from some of them."""
-    return moved_rows(table.X, np.array([0.3, -0.2, 0.1]), 0.7, rotation)
+    return moved_rows(table.X, np.array([0.3, -0.2, 0.1]), 0.7, signs)
 
 
 def rotated_counts(table, rule):
     """Return the counts of rotated rows, which have four columns."""
-    rotation = Rotation(np.array([1.0, -1.0, -1.0]))
-    return BinCounts(moved(table, rotation), rule)
+    return BinCounts(moved(table, np.array([1.0, -1.0, -1.0])), rule)
 
 
 def shell_counts(table):
