@@ -198,7 +198,7 @@ def of_gradients(one, query, model):
 def of_loop(one, query):
     """Return the start of a descent and the size of an update."""
     rule, loop = one.loop
-    assert loop["public_gradient"] is None and rule.curvature is rule.radius is None
+    assert not loop["exact"] and rule.curvature is rule.radius is None
     assert loop["private_weight"] == 1
     return {
         **{"starts_descent": one.step == 0, "start": loop["start"]},
