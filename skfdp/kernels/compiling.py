@@ -71,13 +71,9 @@ class _Cache(FunctionCache):
 def kernel(**options) -> Callable[[Callable], Callable]:
     """Return a decorator: `numba.njit` that releases the GIL and is cached on disk.
 
-    numba loads a function from its cache as long as the file of that function is
-    unchanged. numba ignores changes of the other files whose functions are called.
-    After an upgrade, a loop might therefore call an outdated version of the clipping.
-    Here the name in the cache changes if any kernel file changes.
-
-    numba raises an error if the cache cannot be written (a full disk, or a read-only
-    package without a home folder). Here each process compiles the code instead.
+    numba ignores changes of other files whose functions are called, so a loop might
+    call an outdated version of the clipping. Here the name in the cache changes if any
+    kernel file changes. If the cache cannot be written, each process compiles the code.
     ``NUMBA_CACHE_DIR`` may name another folder.
     """
 
@@ -141,13 +137,9 @@ def twin_of(compiled: Callable) -> Callable[[Callable], Callable]:
 # Calls by address: a kernel that other kernels call is compiled only once.
 #
 # numba compiles a called function again into every caller, at every level of calls. A
-# loop with all losses and tiles took as long to compile as all other kernels together.
-# A function called by address is compiled, or loaded from the disk, when its address is
-# requested. A fit requests only the addresses of its loss and of the tiles that it
-# needs.
-#
-# An address is valid within one process: request it where it is used, and never store
-# it in an object that could be pickled.
+# function called by address is compiled, or loaded from the disk, when its address is
+# requested. A fit requests only those that it needs. An address is valid within one
+# process: never store it in an object that could be pickled.
 
 
 #: numba types of arguments. The two arrays of integers may be read-only.

@@ -33,8 +33,6 @@ from skfdp.kernels.compiling import (
 )
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 
-# Compiled residuals: derivatives of a loss with respect to the margins.
-#
 # Every loss has a compiled function, its leaf (see `kernels.losses`), which replaces
 # the margins of some rows by their residuals. The arguments of a leaf are
 #
@@ -363,11 +361,8 @@ def clip_differences(full, public, rows, clip, squared_public, inner):
     """Clip and quantise the differences ``f (x) x - p (x) z``, in place.
 
     (x) is the outer product. For record i, f is full[:, i], p is public[:, i], x is row
-    rows[i], and z is this row with public numbers in place of the private columns. The
-    squared norm of the difference is |f|^2 |x|^2 + |p|^2 |z|^2 - 2 (f.p)(x.z). Here
-    `squared_public` holds |z|^2 and `inner` holds x.z. Quantising f and p toward zero
-    can lengthen the difference by at most unit sqrt(K) (|x| + |z|). This length is
-    subtracted from the clip norm first.
+    rows[i], and z is this row with public numbers in place of the private columns.
+    `squared_public` holds |z|^2 and `inner` holds x.z (:ref:`exact-release`).
     """
     xx, zz, xz = clip.squared_norms.of(rows), squared_public.of(rows), inner[rows]
     ff, pp, fp = np.zeros((3, len(rows)))

@@ -3,16 +3,11 @@
 A person contributes the clipped sum, over the person's rows, of the outer products
 ``r (x) x``. Here x is a row, and r holds the residuals of the row times its public
 weight. Terms of different rows may cancel.
-The norm is therefore computed from the sum itself:
-
-1. the residuals are truncated to integers, on a grid for each person (`_as_integers`);
-2. the sum of integers times rows is exact, and its norm is rounded up;
-3. the sum is multiplied by a factor, so that its norm is at most the clip norm. Its
-   entries are truncated toward zero, to the grid of the release. Truncation does not
-   increase the norm.
-
+The norm is therefore computed from the sum itself: the residuals are truncated to
+integers (`_as_integers`), so that their sum with the rows is exact, and its norm is
+rounded up. The sum times a factor is truncated toward zero, to the grid of the release.
 Maxima and sums of integers do not depend on the order of the rows, on the rest of the
-batch, or on the format of the rows. The same holds for a person's contribution.
+batch, or on the format of the rows (:ref:`persons-and-weights`).
 
 Shapes, for P persons, B rows, K outputs and D columns: rows int64 (B,) holds the row
 numbers of one person after the other; ends int64 (P + 1,) holds where each person
@@ -136,8 +131,8 @@ def _contributions(x, rows, ends, residuals, clip):
 def _as_integers(rows, start, stop, squared_norms, residuals):
     """Truncate a person's residuals to integers, and return the grid step.
 
-    The step is 0 if the person contributes nothing: a residual is not finite, or the
-    gradient is too small or too large. The residuals are then undefined. Otherwise the
+    The step is 0, and the residuals undefined, if the person contributes nothing: a
+    residual is not finite, or the gradient is too small or too large. Otherwise the
     product of the number of rows, the norm of the longest row and the largest integer
     is at most ``2**_BITS``, up to a relative 1e-15.
     """

@@ -113,7 +113,7 @@ def add_rounded_normals(total, std, words, unsure):
 
 @shared
 def _low_bits(first, second):
-    """Return the last 43 bits of u, of which 11 are those of the second word."""
+    """Return the last 43 of the 75 bits of u, of which 11 are the second word's."""
     return (first & _LOW) << _11 | second & _RADIUS
 
 
@@ -144,19 +144,14 @@ def _signed(x, y, second):
 def _point(logarithm, second):
     """Return a point of the first octant and its radius, by Box and Muller.
 
-    A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle. With
-    first word A and second word B,
-
-    * u has 75 bits, the bits of A and then the last 11 bits of B, plus half of the last
-      place; `logarithm` is ``-log(u)``;
-    * the angle within one eighth of the circle has 50 bits, the bits of B before its
-      last 11 bits, plus half of the last place, so that the angle is never 0;
-    * the first three bits of B swap cosine and sine and choose their signs, later in
-      `_signed`.
+    A pair of normals is ``sqrt(-2 log(u))`` times a point of the unit circle.
+    `logarithm` is ``-log(u)``, for the 75 bits of u that `_low_bits` describes. The
+    angle has the bits of the second word before its last 11 bits, plus half of the last
+    place, so that it is never 0. The first three bits are for `_signed`.
 
     The results are the radius times the cosine, the radius times the sine, and the
     radius. Sine and cosine are Taylor series in the angle, which is at most pi/4. The
-    relative error of a normal is below 11 * 2**-53.
+    relative error of a normal is below 11 * 2**-53 (:ref:`sampler-theorem`).
     """
     radius = np.sqrt(2.0 * logarithm)
     angle = float_of((second & _ANGLE) >> _9 | _2 | _ONE) - 1.0
@@ -180,13 +175,11 @@ def _exponential_of(high, low, scale):
 
     The uniform number is ``u = (high * 2**32 + (low + 1/2) * scale) * 2**-64``. `high`
     is a uint64 below 2**32. `low` is a uint64 below 2**43, with ``(low + 1/2) * scale``
-    below 2**32. The result is positive for every word, and its error is below four
-    units in the last place.
+    below 2**32. The result is positive for every word (:ref:`sampler-theorem`).
 
-    To compute the logarithm, u is written as ``2**-n * (1 + f)``, with 1 + f between
-    sqrt(1/2) and sqrt(2). Then ``log(1 + f) = 2 artanh(f / (2 + f))`` is computed by
-    its series. The rounding error of u is added to f. Without this correction, u would
-    have few distinct values near 1, and could equal 1.
+    u is written as ``2**-n * (1 + f)``, with 1 + f between sqrt(1/2) and sqrt(2). Then
+    ``log(1 + f) = 2 artanh(f / (2 + f))`` is computed by its series. The rounding error
+    of u is added to f. Without it, u would have few distinct values near 1.
     """
     h = (float_of(high | _PLUS_TWO_TO_52) - _TWO_TO_52) * 4294967296.0
     tail = (float_of(low | _PLUS_TWO_TO_52) - _TWO_TO_52 + 0.5) * scale

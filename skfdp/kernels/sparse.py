@@ -87,9 +87,8 @@ def add_outer_products(data, indices, indptr, rows, residuals, out, total):
 
     residuals float64 (K, B) are integers. They are also added to total, int64 (K,).
 
-    The sums may wrap around. The caller subtracts the outer product of shift and total
-    from out. This may wrap around, too. The result is correct modulo 2**64. It is the
-    exact sum of the clipped contributions, because this sum fits into int64.
+    The sums may wrap around, as may the outer product of shift and total, which the
+    caller subtracts from out. Their difference is exact, because it fits into int64.
     """
     x, integers = integers_of(data, indices, indptr, rows, len(out)), residuals.T
     out += x.T @ integers.astype(np.int64)

@@ -51,7 +51,7 @@ class _Sum:
     #: Sensitivity to a replaced record; None means twice the clip norm.
     replaced: float | None = None
     #: Public bound on the number of records, from which the grid is computed.
-    most_records: int
+    capacity: int
     #: Lower limit of the grid unit.
     finest: float
     #: Largest standard deviation of the noise in grid units.
@@ -69,7 +69,7 @@ class _Sum:
 
     def unit(self, noise_std: float) -> float:
         """Return the grid unit of the sum."""
-        given = self.clip_norm, self.most_records, self.finest, self.largest_std
+        given = self.clip_norm, self.capacity, self.finest, self.largest_std
         return sum_unit(noise_std, *given)
 
     def sensitivity(self, relation: Relation) -> float:
@@ -112,7 +112,6 @@ class RowSum(_Sum):
             n_rows=self.X.shape[0],
             shape=(self.X.shape[1],),
             replaced=math.sqrt(2) if self.nonnegative else None,
-            most_records=self.capacity,
             finest=2.0**-30,
         )
 
@@ -157,7 +156,6 @@ class GridRowSum(_Sum):
             n_rows=rows.n_rows,
             shape=(rows.n_columns,),
             replaced=math.sqrt(2) if self.nonnegative else None,
-            most_records=self.capacity,
             # The integers that multiply rows have at most 14 bits.
             finest=2.0**-14 * rows.unit / self.bound,
             largest_std=SAFE_STD_OF_PRODUCTS,
@@ -206,7 +204,7 @@ class CrossSum(_Sum):
             n_rows=n_rows,
             shape=(self.regressors.shape[1] * n_private + 1,),
             replaced=math.sqrt(2) if self.nonnegative else None,
-            most_records=FULL_WEIGHT * n_rows,
+            capacity=FULL_WEIGHT * n_rows,
             finest=GRID**2,
         )
 
@@ -465,7 +463,7 @@ class TemperatureSum(_Sum):
             n_rows=self.query.n_rows,
             shape=(n_points,),
             clip_norm=self.bound(self.query.loss, self.n_classes, n_points),
-            most_records=self.query.capacity,
+            capacity=self.query.capacity,
             finest=2.0**-26,
         )
 
@@ -575,7 +573,6 @@ class ScoreTable(_Sum):
             shape=(self.n_groups, self.n_cells + 2 * n_losses),
             clip_norm=clip_norm,
             replaced=max(moved, clip_norm),
-            most_records=self.capacity,
             finest=2.0**-20,
         )
 

@@ -468,17 +468,15 @@ class Descent:
 
     def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
         spec = self.public_model
-        automatic = isinstance(spec, str) and spec == "auto"
         if spec is None or public.mask.all():
             return None
-        if automatic and (not public.has_target or self.padding is not None):
-            return None
-        size = public.n_records, public.n_classes, public.n_private
-        many = public.n_classes >= parameters.MANY_CLASSES
-        if automatic and many and parameters.is_far(budget.mu, *size):
-            return None
-        if automatic and self.scales is not None and not self.scales.fit_intercept:
-            return None
+        if isinstance(spec, str) and spec == "auto":
+            usual = self.scales is None or self.scales.fit_intercept
+            usual = usual and public.has_target and self.padding is None
+            size = public.n_records, public.n_classes, public.n_private
+            many = public.n_classes >= parameters.MANY_CLASSES
+            if not usual or (many and parameters.is_far(budget.mu, *size)):
+                return None
         return self._resolved(spec, public)
 
     def _resolved(self, spec: Any, public: PublicRecords) -> Any:
