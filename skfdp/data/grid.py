@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.sources import RowFile, working_memory
+from skfdp.data.sources import LargeTable, RowFile, working_memory
 from skfdp.privacy.checks import computed
 
 # Number of float64 entries per block, which bounds the memory of every pass.
@@ -153,57 +153,32 @@ def times_columns(
 MOST_KEPT = 2**26
 
 
-@dataclasses.dataclass(frozen=True)
-class LazyRows:
-    """Rows that are computed when they are read, one block at a time.
+def lazy_rows(
+    rows: Any, change: Callable[[Any], Any], width: int, keeps: bool = False
+) -> LargeTable | np.ndarray | csr_array:
+    """Return rows of `width` entries that `change` makes of blocks of `rows`.
 
-    Queries read them like a table. ``read(block)`` returns some of the rows, float64,
-    which callers must not change; `block` is a slice or row numbers.
+    They are made when they are read. CSR rows are made now, and with `keeps` few rows,
+    too, which callers must not change.
     """
-
-    read: Callable[[slice | np.ndarray], np.ndarray]
-    shape: tuple[int, int]
-    #: Whether the rows are computed from rows in a file.
-    on_disk: bool
-
-    @classmethod
-    def of(
-        cls,
-        rows: Any,
-        change: Callable[[np.ndarray], np.ndarray],
-        width: int,
-        keeps: bool = False,
-    ) -> LazyRows | csr_array:
-        """Return rows of `width` entries that `change` makes of blocks of `rows`.
-
-        With `keeps` few rows are made once, at their first use. CSR rows are made now.
-        """
-        if issparse(rows):
-            return change(rows)
-        shape, on_disk = (rows.shape[0], width), getattr(rows, "on_disk", False)
-        if not keeps or 8 * math.prod(shape) > MOST_KEPT:
-            return cls(lambda block: change(rows[block]), shape, on_disk)
-
-        @functools.cache
-        def kept() -> np.ndarray:
-            found = np.empty(shape)
-            for block in blocks(*shape):
-                found[block] = change(rows[block])
-            found.flags.writeable = False
-            return found
-
-        return cls(lambda block: kept()[block], shape, on_disk)
-
-    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
-        return self.read(block)
-
-    def lengths(self) -> np.ndarray:
-        """Return the norm of each row, float64 (n_rows,)."""
-        found = np.empty(self.shape[0])
-        for block in blocks(*self.shape):
-            # `squared_norms` uses einsum, which does not warn of an overflow.
-            found[block] = np.sqrt(squared_norms(self[block]))
+    if issparse(rows):
+        return change(rows)
+    table = rows if hasattr(rows, "after") else LargeTable.of(rows)
+    found = table.after(change, np.float64, width)
+    if not keeps or 8 * math.prod(found.shape) > MOST_KEPT:
         return found
+    kept = np.empty(found.shape)
+    for block in blocks(*kept.shape):
+        kept[block] = found[block]
+    kept.flags.writeable = False
+    return kept
+
+
+def lengths(rows: Any) -> np.ndarray:
+    """Return the norm of each row, float64 (n_rows,)."""
+    # `squared_norms` uses einsum, which does not warn of an overflow.
+    parts = [squared_norms(rows[block]) for block in blocks(*rows.shape)]
+    return np.sqrt(np.concatenate([np.empty(0), *parts]))
 
 
 class Integers:

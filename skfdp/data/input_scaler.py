@@ -20,7 +20,7 @@ from skfdp.data.grid import (
     GRID,
     GridRows,
     Integers,
-    LazyRows,
+    lazy_rows,
     on_grid,
     row_blocks,
     stored_entries,
@@ -396,7 +396,7 @@ class Coordinates:
             vars(self).update(bias=(bias if moves else max(bias, GRID)) * after)
 
     def grid(
-        self, X: LazyRows | np.ndarray | csr_array, target: np.ndarray | None = None
+        self, X: LargeTable | np.ndarray | csr_array, target: np.ndarray | None = None
     ) -> Integers:
         """Centre, scale and quantise rescaled rows; for `target` see `GridRows`."""
         before, after, is_far = _factors(self.scale, self.mean)
@@ -533,7 +533,7 @@ def rotated_width(n_columns: int) -> int:
 
 def moved_rows(
     rows: Any, centre: np.ndarray, length: float = 1.0, signs: np.ndarray | None = None
-) -> LazyRows:
+) -> LargeTable:
     """Return the rows ``(rows - centre) / length``, rotated if there are `signs`.
 
     Notes
@@ -548,4 +548,4 @@ def moved_rows(
             return moved if signs is None else rotated(moved * signs)
 
     width = len(centre) if signs is None else rotated_width(len(signs))
-    return LazyRows.of(rows, change, width)
+    return lazy_rows(rows, change, width)

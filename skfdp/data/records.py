@@ -17,8 +17,8 @@ from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
     GridRows,
     Integers,
-    LazyRows,
     blocks,
+    lazy_rows,
     on_grid,
     row_blocks,
     stored_entries,
@@ -188,14 +188,14 @@ class PublicRecords:
         return self.input_scaler.of_public(self.mask)
 
     @functools.cached_property
-    def mapped(self) -> LazyRows | csr_array:
+    def mapped(self) -> LargeTable | np.ndarray | csr_array:
         """The public columns, rescaled by the input scaler, as solvers read them."""
         mask, scaler = self.mask, self.public_scaler
 
         def change(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
             return scaler.mapped(rows if mask.all() else rows[:, mask])
 
-        return LazyRows.of(self._table, change, int(mask.sum()), keeps=True)
+        return lazy_rows(self._table, change, int(mask.sum()), keeps=True)
 
     def blocks(self) -> Iterator[np.ndarray | csr_array]:
         """Yield `mapped` in blocks of rows, whose sizes depend on public columns alone.
@@ -292,22 +292,31 @@ class Records:
     exposure: np.ndarray | None = None
 
     @property
-    def mapped(self) -> LazyRows | csr_array:
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, which may be private, and number of columns."""
+        return self.X.shape
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows are in a file."""
+        return getattr(self.X, "on_disk", False)
+
+    def __getitem__(self, block: slice | np.ndarray) -> np.ndarray:
+        """Return some complete rows of a dense table, rescaled by the input scaler."""
+        public, mask = self.public, self.public.mask
+        rows = self.integers.floats(block)
+        if mask.any():
+            rows, private = np.empty((len(rows), len(mask))), rows
+            rows[:, mask], rows[:, ~mask] = public.mapped[block], private
+        return public.input_scaler.shorten(rows)
+
+    @property
+    def mapped(self) -> LargeTable | np.ndarray | csr_array:
         """Complete rows, rescaled by the input scaler."""
         scaler, mask = self.public.input_scaler, self.public.mask
         if not self.public.sparse:
-            public, integers = self.public.mapped, self.integers
-            if integers is None:
-                return public
-
-            def read(block: slice | np.ndarray) -> np.ndarray:
-                rows = integers.floats(block)
-                if mask.any():
-                    rows, private = np.empty((len(rows), len(mask))), rows
-                    rows[:, mask], rows[:, ~mask] = public[block], private
-                return scaler.shorten(rows)
-
-            return dataclasses.replace(public, read=read, shape=self.X.shape)
+            known = None, np.dtype(np.float64), len(mask)
+            return self.public.mapped if mask.all() else LargeTable(self, *known)
         rows = scaler.scale(self.X)
         whole = dataclasses.replace(scaler, public=None)
         own = on_grid(whole.door(self.X).data, truncates=True) * whole.reach
@@ -315,10 +324,10 @@ class Records:
         return scaler.shorten(rows_of(np.where(mask[columns], values, own)))
 
     @property
-    def floats(self) -> LazyRows:
+    def floats(self) -> LargeTable:
         """Rescaled rows of a dense table without public columns, before a grid."""
         change = self.public.input_scaler.mapped
-        return LazyRows.of(self.X, change, self.X.shape[1])
+        return lazy_rows(self.X, change, self.X.shape[1])
 
     @functools.cached_property
     def integers(self) -> Integers | None:
@@ -339,7 +348,7 @@ class Records:
         def own(rows: np.ndarray | csr_array) -> np.ndarray | csr_array:
             return rows[:, private]
 
-        rows = X if private.all() else LazyRows.of(X, own, n_columns)
+        rows = X if private.all() else lazy_rows(X, own, n_columns)
         return GridRows.build(rows, scaler.door, scale=scaler.reach, room=True)
 
     def taken(self) -> Integers:

@@ -160,7 +160,7 @@ class LargeTable:
     ``table.drop("age")`` the table without it. Rows are read when they are needed.
     """
 
-    #: An array, an `ArrowSource` or `CodedRows`.
+    #: An array, an `ArrowSource`, `CodedRows` or `Records`.
     source: Any
     #: Names of the columns.
     names: tuple[str, ...] | None
@@ -247,11 +247,21 @@ class LargeTable:
         return np.asarray(self.source[rows])
 
     def after(
-        self, step: Callable[[np.ndarray], np.ndarray], dtype: Any = None
+        self,
+        step: Callable[[np.ndarray], np.ndarray],
+        dtype: Any = None,
+        width: int | None = None,
     ) -> LargeTable:
-        """Return the table with one more function applied to each block."""
-        dtype = self.dtype if dtype is None else np.dtype(dtype)
-        return dataclasses.replace(self, steps=(*self.steps, step), dtype=dtype)
+        """Return the table with one more function applied to each block.
+
+        With a `width` the function makes this number of other columns, without names.
+        """
+        changes: dict[str, Any] = {"steps": (*self.steps, step)}
+        if dtype is not None:
+            changes["dtype"] = np.dtype(dtype)
+        if width is not None:
+            changes |= {"width": width, "names": None}
+        return dataclasses.replace(self, **changes)
 
     def _some_columns(self, columns: Any) -> LargeTable:
         places = np.arange(self.width)[columns]

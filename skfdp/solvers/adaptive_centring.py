@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from skfdp.data.grid import LazyRows
+from skfdp.data.grid import lengths
 from skfdp.data.input_scaler import moved_rows, rotated, rotated_width
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
@@ -80,7 +80,7 @@ def share(mu: float, n_records: int) -> float:
 
 
 def released_quantile(
-    rows: LazyRows,
+    rows: np.ndarray,
     event: Event,
     stream: str,
     n_records: int,
@@ -91,7 +91,7 @@ def released_quantile(
     `rows` are centred and divided by a length that few distances exceed. `quantile`
     describes the effect of the noise.
     """
-    query = BinCounts(rows.lengths()[:, None], Shells())
+    query = BinCounts(lengths(rows)[:, None], Shells())
     counts = mechanism.release(DISTANCES, query, stream=stream)[0]
     return quantile(counts, LEVEL, float(event.noise_std[0]), n_records)
 

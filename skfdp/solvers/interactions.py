@@ -34,8 +34,7 @@ from scipy.sparse import csr_array
 
 from skfdp.data._basis import Block
 from skfdp.data.encoder import Encoding
-from skfdp.data.grid import GridRows, Integers, blocks, on_grid
-from skfdp.data.input_scaler import LazyRows
+from skfdp.data.grid import GridRows, Integers, blocks, lazy_rows, on_grid
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import UtilityWarning, warn_caller
@@ -349,7 +348,7 @@ class Wide(NamedTuple):
 
     own: Any
     products: ProductsOfShapes | None = None
-    columns: LazyRows | None = None
+    columns: LargeTable | np.ndarray | None = None
     public: PublicRecords | None = None
 
 
@@ -361,7 +360,7 @@ def _padded(table: LargeTable, n_more: int) -> LargeTable:
 
 
 def widened(
-    public: PublicRecords, products: ProductsOfShapes, columns: LazyRows | None
+    public: PublicRecords, products: ProductsOfShapes, columns: Any
 ) -> PublicRecords:
     """Return the table with further columns.
 
@@ -465,7 +464,7 @@ class WithInteractions:
         columns = None
         if self.encoded is not None:
             width = products.pairs.shape[1]
-            columns = LazyRows.of(self.encoded, products, width, keeps=True)
+            columns = lazy_rows(self.encoded, products, width, keeps=True)
         wide = widened(public, products, columns)
         return Wide(self.method.prepare(wide, budget), products, columns, wide)
 

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import Block, Smoothing, placed
-from skfdp.data.grid import Integers, LazyRows, as_dense, squared_norms
+from skfdp.data.grid import Integers, as_dense, lazy_rows, squared_norms
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords
 from skfdp.data.target import TargetMap
@@ -647,7 +647,7 @@ def drawn_rows(
         rows[:, mask], rows[:, ~mask] = scaled.scale(block), drawn
         return input_scaler.shorten(rows)
 
-    return coordinates.grid(LazyRows.of(known, padded, mask.size))
+    return coordinates.grid(lazy_rows(known, padded, mask.size))
 
 
 def warn_of_public_model(model: Any) -> None:

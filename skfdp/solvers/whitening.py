@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import EXPLAINED, shares_of_norm
-from skfdp.data.grid import GridRows, LazyRows, blocks
+from skfdp.data.grid import GridRows, blocks, lazy_rows
 from skfdp.data.input_scaler import InputScaler
 
 #: Largest number of principal directions in the basis.
@@ -57,7 +57,7 @@ class Whitening:
     @classmethod
     def learn(
         cls,
-        rows: LazyRows,
+        rows: np.ndarray,
         mean_prior: float | None,
         noise: float,
         shares: np.ndarray | None = None,
@@ -72,7 +72,7 @@ class Whitening:
         # A power of two, so that no square over- or underflows.
         peaks = [np.abs(rows[block]).max(initial=0) for block in blocks(*rows.shape)]
         unit = math.ldexp(1.0, -math.frexp(max(peaks))[1])
-        rows = LazyRows.of(rows, lambda block: block * unit, rows.shape[1])
+        rows = lazy_rows(rows, lambda block: block * unit, rows.shape[1])
         n_rows, n_features = rows.shape
         shares = np.ones(n_rows) if shares is None else shares
         n_records = float(shares.sum())
@@ -111,7 +111,7 @@ class Whitening:
             (prior / np.where(share > 0, share, 1.0))[share > 0] * radius**2,
         )
 
-    def grid(self, rows: LazyRows) -> tuple[GridRows, np.ndarray]:
+    def grid(self, rows: np.ndarray) -> tuple[GridRows, np.ndarray]:
         """Return phi of the rows times w on the grid, and w, ``min(1, 1 / |phi|)``."""
         bias, weights = 0.0 if self.bias is None else self.bias, []
 
@@ -127,7 +127,7 @@ class Whitening:
         grid = GridRows.build(rows, weighted, n_features=n_columns)
         return grid, np.concatenate(weights)
 
-    def spans(self, rows: LazyRows) -> bool:
+    def spans(self, rows: np.ndarray) -> bool:
         """Whether the basis has every direction in which public rows vary."""
         axes, _ = np.linalg.qr(self.basis)
         total = left = 0.0
@@ -158,7 +158,7 @@ def _norms(phi: np.ndarray, bias: float) -> np.ndarray:
     return np.sqrt(np.einsum("ij,ij->i", phi, phi) + bias**2)
 
 
-def _principal(rows: LazyRows, mean, shares) -> tuple[np.ndarray, np.ndarray]:
+def _principal(rows: np.ndarray, mean, shares) -> tuple[np.ndarray, np.ndarray]:
     """Return the variances along principal directions, largest first, and these."""
     n_rows, n_features = rows.shape
     n_records, root = float(shares.sum()), np.sqrt(shares)[:, None]

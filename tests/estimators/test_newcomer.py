@@ -19,7 +19,7 @@ from skfdp import (
     TableSchema,
     UtilityWarning,
 )
-from skfdp.data.grid import LazyRows
+from skfdp.data.grid import lazy_rows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model, whitening
@@ -179,7 +179,7 @@ def test_f10_the_noise_of_many_categories_is_that_of_few(monkeypatch):
 
 def test_f10_few_rows_of_many_columns_have_the_same_directions(monkeypatch):
     X = RNG.random((20, 40)) * np.linspace(1, 3, 40)
-    rows = LazyRows.of(X, InputScaler(shortens=False).mapped, 40)
+    rows = lazy_rows(X, InputScaler(shortens=False).mapped, 40)
     mean, shares = X.mean(axis=0), RNG.random(20) + 0.5
     exact = whitening._principal(rows, mean, shares)
     monkeypatch.setattr(whitening, "MOST_DIRECTIONS", 19)

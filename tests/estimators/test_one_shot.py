@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.data.grid import GRID, GridRows, LazyRows
+from skfdp.data.grid import GRID, GridRows, lazy_rows
 from skfdp.data.input_scaler import InputScaler
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation
@@ -88,7 +88,7 @@ def test_sabotage_of_centred_labels_is_noticed(monkeypatch):
 def learnt(X, noise, input_scaler=None):
     """Return what is learnt of a table of public columns, and its rows."""
     input_scaler = input_scaler or InputScaler(feature_bound=np.inf)
-    rows = LazyRows.of(X, input_scaler.mapped, X.shape[1])
+    rows = lazy_rows(X, input_scaler.mapped, X.shape[1])
     whitening = Whitening.learn(rows, 0.1, noise)
     rows, weight = whitening.grid(rows)
     known = {"rows": rows, "weight": weight, "shares": None, "n_labels": 1}

@@ -16,7 +16,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import GridRows
+from skfdp.data.grid import GridRows, lengths
 from skfdp.data.input_scaler import InputScaler, moved_rows
 from skfdp.kernels.losses import Loss, loss_named
 from skfdp.privacy import RELATIONS, Relation
@@ -144,7 +144,7 @@ def rotated_counts(table, rule):
 
 def shell_counts(table):
     """Return the counts of the distances from a centre."""
-    return BinCounts(moved(table).lengths()[:, None], Shells())
+    return BinCounts(lengths(moved(table))[:, None], Shells())
 
 
 def coded(table, sign=-1):

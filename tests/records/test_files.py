@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
-from skfdp.data.grid import LazyRows
+from skfdp.data.grid import lazy_rows
 from skfdp.data.input_scaler import InputScaler, moved_rows
 from skfdp.data.sources import LargeTable, RowFile
 from skfdp.schema import Category, Label, Number, SchemaError
@@ -215,7 +215,7 @@ def test_what_is_made_of_rows_in_a_file_is_in_a_file():
     for on_disk in (True, False):
         X = array().view(type("Stored", (np.ndarray,), {"on_disk": on_disk}))
         source = LargeTable.of(X)
-        rows = LazyRows.of(source, InputScaler().mapped, D)
+        rows = lazy_rows(source, InputScaler().mapped, D)
         moved = moved_rows(rows, np.zeros(D))
         for made in (rows, moved, source[:, np.arange(D) < 2]):
             assert made.on_disk == on_disk
