@@ -184,31 +184,14 @@ def check_arrays(
     accept_sparse: bool = False,
     enough: bool = True,
 ) -> np.ndarray | csr_array | LargeTable:
-    """Validate X with scikit-learn; errors quote no value.
+    """Validate numbers of `declared_numbers` by scikit-learn; errors quote no value.
 
     The dtype of X is kept. Missing and infinite numbers in X are accepted;
     `check_finite` checks public columns. `enough=False` accepts any number of rows, for
     a part of a table. Sparse rows become a canonical csr_array. The rows of a
     `LargeTable` are not read.
     """
-    X = unmasked(X)
     check_no_path(X)
-    # Refuse duplicate names, and types that hold no numbers. No value is read.
-    if is_frame(X) and len(X.shape) == 2:
-        check_names(X)
-        names = [repr(str(label)) for label in column_labels(X)]
-        kinds = [type_kind(raw_column(X, place)) for place in range(len(names))]
-        for kind, (holds, remedy) in _NOT_NUMBERS.items():
-            if found := [names[j] for j, own in enumerate(kinds) if own == kind]:
-                raise ValueError(
-                    f"X holds {holds} in column(s) {_listed(found)}, and numbers are "
-                    f"needed: {remedy.format(found[0])}."
-                )
-    elif kind_of(X) in ("m", "M") and type_kind(X) in ("date", "other"):
-        raise ValueError(
-            f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
-            "needed: convert X to numbers, or pass a frame and a TableSchema."
-        )
     in_memory = type(X) is np.ndarray or hasattr(type(X), "iloc")
     if not in_memory and (table := large_table(X)) is not None:
         X = _checked_table(estimator, table, reset)
@@ -270,8 +253,8 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
     frame, columns of objects and of complex numbers are converted only if `bounds`
     declares them, and columns of text only if `bounds` is a mapping that names them,
     because one pair of bounds for all columns may not be meant for text. Other types
-    are refused later. ``typed=False`` converts every type, for a part of a table whose
-    types were checked.
+    are refused, without reading a value. ``typed=False`` converts every type, for a
+    part of a table whose types were checked.
     """
     if type(X).__name__ == "RecordBatch":  # scikit-learn does not read its names
         from pyarrow import Table
@@ -282,6 +265,11 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
         kind = kind_of(X)
         duration = kind == "m" and type_kind(X) == "duration"
         declared = bounds is not None and kind in ("c", "U", "S")
+        if kind in ("m", "M") and not duration:
+            raise ValueError(
+                f"X is an array of {_NOT_NUMBERS[type_kind(X)][0]}, and numbers are "
+                "needed: convert X to numbers, or pass a frame and a TableSchema."
+            )
         if not (isinstance(X, (list, tuple)) or kind == "O" or declared or duration):
             return X
         try:
@@ -295,7 +283,7 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
             return X
         return np.column_stack([numbers(one, real, infinite=1.0) for one in values.T])
     check_names(X)
-    labels, found = column_labels(X), {}
+    labels, found, refused = column_labels(X), {}, {}
     named, n_columns = isinstance(bounds, Mapping), len(labels)
     read = ("object", "complex", *("text",) * named)
     for place, label in enumerate(labels):
@@ -313,6 +301,14 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
             or is_odd(raw)
         ):
             found[place] = numbers(raw, real, infinite=1.0)
+        else:
+            refused.setdefault(kind, []).append(repr(str(label)))
+    for kind, (holds, remedy) in _NOT_NUMBERS.items():
+        if kind in refused:
+            raise ValueError(
+                f"X holds {holds} in column(s) {_listed(refused[kind])}, and numbers "
+                f"are needed: {remedy.format(refused[kind][0])}."
+            )
     return _with_columns(X, labels, found) if found else X
 
 
