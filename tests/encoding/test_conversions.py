@@ -64,7 +64,9 @@ def test_a1_labels_and_scores_know_the_code_in_every_type(form):
     assert found.values["accuracy"] > 0.3
 
 
-@pytest.mark.parametrize("levels", [[A, A + 1], [2**53, 2**53 + 1], [A, float(A)]])
+@pytest.mark.parametrize(
+    "levels", [[A, A + 1], [2**53, 2**53 + 1], [A, float(A)], [1, 1.0, 2]], ids=str
+)
 def test_a1_numbers_that_are_one_float_are_refused_when_declared(levels):
     with pytest.raises(SchemaError, match="which are the same category: keep one"):
         TableSchema({"code": Category(levels)})
