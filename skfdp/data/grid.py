@@ -163,8 +163,10 @@ def lazy_rows(
     """
     if issparse(rows):
         return change(rows)
-    table = rows if hasattr(rows, "after") else LargeTable.of(rows)
-    found = table.after(change, np.float64, width)
+    if hasattr(rows, "after"):
+        found = rows.after(change, np.float64, width)
+    else:
+        found = LargeTable(rows, None, np.dtype(np.float64), width, (change,))
     if not keeps or 8 * math.prod(found.shape) > MOST_KEPT:
         return found
     kept = np.empty(found.shape)

@@ -24,7 +24,7 @@ from skfdp.data.grid import (
     stored_entries,
 )
 from skfdp.data.input_scaler import InputScaler
-from skfdp.data.sources import LargeTable, check_whole, chosen_rows
+from skfdp.data.sources import LargeTable, check_whole, chosen_rows, in_memory
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.privacy.checks import computed
@@ -256,15 +256,12 @@ class PublicRecords:
         """Return the public columns as float64: encoded, or clipped to their bounds."""
         if self.encoding is not None:
             return self._encoded
-        scaler = self.public_scaler
-        if self.sparse:
-            return scaler.restored(self.mapped)
+        mapped, scaler = self.mapped, self.public_scaler
         if getattr(self._table, "is_limited", False):
-            check_whole(8 * math.prod(self.mapped.shape))
-        rows = np.empty(self.mapped.shape)
-        for block in blocks(*rows.shape):
-            rows[block] = scaler.restored(self.mapped[block])
-        return rows
+            check_whole(8 * math.prod(mapped.shape))
+        if not hasattr(mapped, "after"):
+            return scaler.restored(mapped)
+        return in_memory(mapped.after(scaler.restored))
 
 
 @dataclasses.dataclass(frozen=True)
