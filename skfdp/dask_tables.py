@@ -287,8 +287,8 @@ def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
         rows[:, mask] = block
         return rows
 
-    table = LargeTable.of(columns).after(whole)
-    return dataclasses.replace(table, width=len(mask), is_limited=False)
+    known = None, columns.dtype, len(mask), (whole,)
+    return LargeTable(columns, *known, is_limited=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -584,7 +584,7 @@ def _raw_target(raw: tuple[Any, Any]) -> np.ndarray:
 
 
 def _public_rows(records: Records) -> tuple[np.ndarray, np.ndarray]:
-    public, nothing = records.public, np.empty((records.n_rows, 0))
+    public, nothing = records.public, np.empty((records.shape[0], 0))
     encoded = public.encoding is not None and public.encoding.public_encoded.any()
     return (
         np.asarray(records.X[:, public.mask]) if public.mask.any() else nothing,

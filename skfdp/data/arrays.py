@@ -397,15 +397,15 @@ def blanked(
     X: np.ndarray | csr_array | LargeTable, public: np.ndarray
 ) -> np.ndarray | csr_array | LargeTable:
     """Return a copy of a table with zeros in the private columns."""
-    if isinstance(X, LargeTable):
-        return X.after(lambda block: np.where(public, block, block.dtype.type(0)))
     if issparse(X):
         kept = public[X.indices]
         indptr = np.append(0, np.cumsum(kept))[X.indptr]
         return csr_array((X.data[kept], X.indices[kept], indptr), shape=X.shape)
-    shown = np.zeros(X.shape, dtype=X.dtype)
-    shown[:, public] = X[:, public]
-    return shown
+
+    def shown(block: np.ndarray) -> np.ndarray:
+        return np.where(public, block, block.dtype.type(0))
+
+    return X.after(shown) if isinstance(X, LargeTable) else shown(X)
 
 
 def check_finite(X: np.ndarray | csr_array | LargeTable, public: np.ndarray) -> None:

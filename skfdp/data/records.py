@@ -379,11 +379,6 @@ class Records:
         rows, chosen = source.integers(factors), self.X.rows
         return rows if chosen is None else rows.chosen(chosen)
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows; private under "add_or_remove_one"."""
-        return self.X.shape[0]
-
     def query(self, recipe: Callable, **per_row: Any) -> Any:
         """Return the query that a recipe builds from this table.
 

@@ -85,9 +85,8 @@ class Units:
         row changes a plain sum.
         """
         totals = self.weights
-        if self.persons is not None:
-            totals = np.zeros(self.n_units, dtype=np.int64)
-            np.add.at(totals, self.persons, self.weights)
+        if self.persons is not None:  # whole numbers below 2**53
+            totals = np.bincount(self.persons, self.weights)
         # 1e-12 outweighs the rounding of `step` and of this product.
         return int(totals.max()) * self.step * (1 + 1e-12)
 
@@ -124,7 +123,7 @@ class Units:
 
     @functools.cached_property
     def _all_by_person(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.by_person(self._by_person[0])
+        return self.by_person(np.arange(self.n_rows))
 
     def kept(self, rows: np.ndarray) -> Units:
         """Return the `Units` of some rows, given by number or as a mask."""

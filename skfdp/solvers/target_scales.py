@@ -389,8 +389,8 @@ def _distances(
 
 def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
     """Return the fitted, rescaled rates times exposures, clipped to `most`."""
-    rates = np.empty(records.n_rows)
-    start = np.zeros(records.n_rows) if offset is None else offset[:, 0]
+    rates = np.empty(len(records.target))
+    start = np.zeros(len(rates)) if offset is None else offset[:, 0]
     if records.exposure is not None:
         start = start + np.log(records.exposure)
     with np.errstate(all="ignore"):  # a warning would reveal a private value
