@@ -247,10 +247,8 @@ class LinearQuery:
         kernels.expect(self.n_rows * math.prod(self.shape))
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
-        largest = products.LARGEST_PRODUCT
-        if self._plain and not self._joins_rows:
-            largest = products.LARGEST_SHORT_PRODUCT
-        given = {"n_outputs": self.n_outputs, "largest": largest}
+        given = {"short": self._plain and not self._joins_rows}
+        given["n_outputs"] = self.n_outputs
         of, found = functools.partial(products.products, **given), []
         tables = (self.rows,) if self._plain else (self.rows, self.padded)
         for _ in range(self.n_jobs):

@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from skfdp import kernels
 from skfdp.addresses import wing
 from skfdp.data.grid import GRID, GridRows, sum_unit
-from skfdp.kernels.losses import Loss
+from skfdp.kernels.losses import loss_named
 from skfdp.privacy.checks import computed
 from skfdp.privacy.events import Relation
 
@@ -106,7 +106,6 @@ class MLPQuery:
 
     rows: Scaled  # including the constant last column
     target: np.ndarray  # class of each record, int64
-    loss: Loss
     #: Widths of the layers: the input with its constant column, the hidden layers
     #: without a constant, and the output (1 for two classes).
     widths: tuple[int, ...]
@@ -294,12 +293,13 @@ class MLPQuery:
         margins = np.zeros((_RUN * math.ceil(len(z) / _RUN), z.shape[1]))
         np.multiply(z, weights[-1].forward_scale, out=margins[: len(z)])
         margins[: len(z)] *= scale[-1][:, None]
+        loss = loss_named("log_loss")
         if public and not self.public_target:
-            errors = self.loss.target_free_residual(margins)
+            errors = loss.target_free_residual(margins)
         else:
             target = np.zeros(len(margins), dtype=np.int64)
             target[: len(part)] = self.target[part]
-            errors = self.loss.residual(margins, target)
+            errors = loss.residual(margins, target)
             errors *= self.class_weight[target][:, None]
         errors, error_scale = ops.integers(errors[: len(part)], _FACTOR_BITS)
         layers = []

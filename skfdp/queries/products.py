@@ -28,8 +28,6 @@ from skfdp.kernels import (
     vectors,
 )
 
-#: Bound of the entries of residuals (29 bits) times rows (15 bits).
-LARGEST_PRODUCT = 2.0**44
 #: Bound of the entries of residuals times rows in `ShortProducts`. Sums of 32 such
 #: entries fit into int32.
 LARGEST_SHORT_PRODUCT = 2.0**26
@@ -42,18 +40,17 @@ _NO_ROWS = np.empty(0, dtype=np.int64)
 _FEW_ROWS = 64
 
 
-def products(
-    rows: Integers, n_outputs: int, largest: float = LARGEST_PRODUCT
-) -> Products:
+def products(rows: Integers, n_outputs: int, short: bool = False) -> Products:
     """Return an object that computes margins and sums, for one thread.
 
-    `largest` bounds the entries of a residual times its row.
+    `short` is whether entries of a residual times its row are below
+    `LARGEST_SHORT_PRODUCT`.
     """
     if type(rows) in _PRODUCTS:
         return _PRODUCTS[type(rows)](rows, n_outputs)
     # This choice may depend on private rows: it changes the time, but not the numbers.
-    wide = rows.table.shape[1] >= vectors.WIDTH and largest <= LARGEST_SHORT_PRODUCT
-    if wide and _inner_products_are_short(rows):
+    wide = rows.table.shape[1] >= vectors.WIDTH
+    if short and wide and _inner_products_are_short(rows):
         return ShortProducts(rows, n_outputs)
     return DenseProducts(rows, n_outputs)
 
@@ -166,10 +163,8 @@ class DenseProducts(Products):
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
         """Add residuals times rows; residuals are integers below 2**29 in float64."""
         for first in range(0, len(part), tiles.EXACT_ROWS):
-            own, partial = (
-                slice(first, first + tiles.EXACT_ROWS),
-                np.zeros(self._total.shape),
-            )
+            own = slice(first, first + tiles.EXACT_ROWS)
+            partial = np.zeros(self._total.shape)
             some = part[own], np.ascontiguousarray(residual[:, own])
             tiles.add_outer_products(self.rows.table, *some, partial)
             self._total += partial.astype(np.int64)
@@ -205,12 +200,9 @@ class ShortProducts(Products):
         stored = rows.table.shape[1]
         width = vectors.WIDTH * math.ceil(stored / vectors.WIDTH)
         rounded = np.zeros((n_outputs, width), dtype=np.int16)
-        self._sum, self._excess = (
-            np.empty((n_outputs, width), np.int64),
-            np.zeros(1, int),
-        )
-        sums = self._sum, self._excess
-        super().__init__(rows, n_outputs, rounded, *sums)
+        self._sum = np.empty((n_outputs, width), np.int64)
+        self._excess = np.zeros(1, int)
+        super().__init__(rows, n_outputs, rounded, self._sum, self._excess)
         self._n_stored = stored
         self._places = short_tiles.places(rows.n_columns, stored)
         self._memory = short_tiles.block_memory(stored, n_outputs)

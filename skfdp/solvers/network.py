@@ -16,7 +16,6 @@ from sklearn.preprocessing import MinMaxScaler
 from skfdp.data.grid import blocks
 from skfdp.data.input_scaler import Coordinates, InputScaler, divisor_of_rows
 from skfdp.data.records import PublicRecords, Records
-from skfdp.kernels.losses import loss_named
 from skfdp.mechanisms.descent import descent, warn_of_noise_left
 from skfdp.privacy.checks import shown
 from skfdp.queries.network import WIDEST, MLPQuery, precision, scaled_rows
@@ -418,7 +417,6 @@ class NetworkDescent:
         return MLPQuery(
             rows=rows,
             target=records.target,
-            loss=loss_named("log_loss"),
             widths=(widths[0] + 1, *widths[1:]),
             clip_norm=clip_norm,
             capacity=public.capacity,

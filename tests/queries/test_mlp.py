@@ -13,7 +13,6 @@ from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
 from skfdp.data.grid import GRID, GridRows
-from skfdp.kernels.losses import loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries.network import Layer, MLPQuery, precision, scaled_rows
 
@@ -50,7 +49,6 @@ def make_query(
     parameters = {
         "rows": full,
         "target": rng.integers(0, n_classes, n),
-        "loss": loss_named("log_loss"),
         "widths": (d + 1, *hidden, 1 if n_classes == 2 else n_classes),
         "clip_norm": 0.5,
         "capacity": n,
@@ -258,7 +256,7 @@ def test_both_sides_of_a_difference_saturate_together():
 
     theta = np.array([brentq(apart, 0.1, 10.0, xtol=1e-15)])
     given = {"rows": rows, "padded": padded, "target": np.array([1]), "capacity": 1}
-    given |= {"loss": loss_named("log_loss"), "class_weight": np.full(2, weight)}
+    given |= {"class_weight": np.full(2, weight)}
     given |= {"widths": (1, 1), "clip_norm": 0.5, "precision": p}
     query = MLPQuery(public_target=True, **given)
     unit, side = query.unit(0.0), gradients(query, theta, rows)

@@ -150,12 +150,10 @@ def test_long_sums_move_to_int64_before_float64_would_round():
 
 
 def test_who_takes_which_kernels():
-    short = LARGEST_SHORT_PRODUCT
-    assert type(products(make_rows(), 3, short)) is ShortProducts
+    assert type(products(make_rows(), 3, short=True)) is ShortProducts
     assert type(products(make_rows(), 3)) is DenseProducts
-    assert type(products(make_rows(d=15), 3, short)) is DenseProducts
-    assert type(products(make_rows(longest=None), 3, short)) is DenseProducts
-    assert type(products(make_rows(longest=2**15), 3, short)) is DenseProducts
+    for more in ({"d": 15}, {"longest": None}, {"longest": 2**15}):
+        assert type(products(make_rows(**more), 3, short=True)) is DenseProducts
 
 
 @njit(error_model="numpy")
