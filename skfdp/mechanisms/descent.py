@@ -73,12 +73,9 @@ class HeavyBall:
                 iterate *= self.radius / norm
         return iterate
 
-    def rates(self, rate: np.ndarray | None = None) -> np.ndarray:
-        """Return the step sizes, (n_iter, n_weights), or (n_iter,) if all are equal.
-
-        `rate` is the first step size of each weight; None: `learning_rate`.
-        """
-        first = self.learning_rate if rate is None else rate
+    def rates(self) -> np.ndarray:
+        """Return the step sizes, (n_iter, n_weights), or (n_iter,) if all are equal."""
+        first = self.learning_rate
         decay = 1 - self.decay * np.arange(len(self.stds)) / self.n_steps
         return np.ravel(first) * decay[:, None] if np.ndim(first) else first * decay
 
@@ -94,18 +91,15 @@ class HeavyBall:
         return np.float64(end), np.float64(noise)
 
     def moments(
-        self,
-        curvature: float = 0.0,
-        penalty: np.ndarray | float = 0.0,
-        rate: np.ndarray | None = None,
+        self, curvature: float, penalty: np.ndarray | float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the result of noiseless steps, and the variance that noise adds to it.
 
         The steps start at 0. The loss is quadratic, with this curvature and optimum 1.
         `penalty` is the curvature of a penalty, whose gradient is evaluated at the end
-        of a step. `rate` is as for `rates`.
+        of a step.
         """
-        rates = self.rates(rate)
+        rates = self.rates()
         # Python's numbers are faster than arrays without axes.
         shape = rates.shape[1:]
         velocity = variance = np.zeros(shape) if shape else 0.0
@@ -163,13 +157,16 @@ class HeavyBall:
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # Columns of equal scale have equal pairs, so there are few distinct pairs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
-        _, variance = self.moments(0.0, penalty, rate)
+        _, variance = dataclasses.replace(self, learning_rate=rate).moments(
+            0.0, penalty
+        )
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
 
 
-def warn_of_noise_left(std: float) -> None:
-    """Warn before any charge if the schedule leaves too much noise in the weights."""
-    if not std <= MOST_NOISE_LEFT:
+def warn_of_noise_left(rule: HeavyBall) -> None:
+    """Warn before any charge if steps leave too much noise in weights of any norm."""
+    _, std = rule.outcome()
+    if rule.radius is None and not std <= MOST_NOISE_LEFT:
         warn_caller(
             f"this schedule leaves noise of standard deviation {std:.3g} in a weight "
             "on rows of norm about 1, but the defaults leave at most 1.5: the noise "

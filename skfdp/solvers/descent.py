@@ -521,14 +521,12 @@ class Descent:
         automatic = self._learning_rate(public, mu, last, prepared.has_model)
         chosen = self.loop.learning_rate
         learning_rate = automatic if chosen == "auto" else chosen
-        # Warn of noise in the weights, unless a penalty or a weight norm limits it.
         penalty = self.penalty if self.scales is None else self.scales.alpha
-        if penalty is None and self.loop.max_weight_norm is None:
+        if penalty is None:  # which would limit the noise in the weights
             # Steps above the automatic size enlarge the weights, but not their error,
             # because the loss saturates.
             least = min(learning_rate, automatic)
-            rule = parameters.rule_of(self.loop, last, n, least)
-            warn_of_noise_left(rule.outcome()[1])
+            warn_of_noise_left(parameters.rule_of(self.loop, last, n, least))
         bound = None
         if prepared.rows is not None:  # public rows: use the smaller sensitivity
             of_labels = label_bound(public, self.loss, prepared.rows, last)

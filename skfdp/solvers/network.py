@@ -348,9 +348,7 @@ class NetworkDescent:
             noise = event.noise_std[0] / event.clip_norm / (sampling_rate * n)
             noise = noise * math.sqrt(n_steps / 3) / (1 - loop.momentum)
             rate = min(1.0, left / noise)
-        if loop.max_weight_norm is None:  # else the projection limits the noise
-            rule = parameters.rule_of(loop, event, n, rate)
-            warn_of_noise_left(rule.outcome()[1])
+        warn_of_noise_left(parameters.rule_of(loop, event, n, rate))
         return DescentPlan(events=(event,), n_steps=n_steps, learning_rate=rate)
 
     def _schedule(self, n: int) -> tuple[float, int]:
