@@ -310,6 +310,12 @@ def test_a_malformed_number_is_the_middle_of_its_bounds(name):
     np.testing.assert_array_equal(one.input_scaler_(holes), one.input_scaler_(middles))
 
 
+def test_a_malformed_number_without_bounds_is_zero():
+    model, holes = fitted("two classes", bounds=BOUNDS[0]), X.copy()
+    holes[:3, :2] = np.nan  # the second column has no bounds
+    np.testing.assert_array_equal(model.input_scaler_(holes)[:3, :2], [[0.5, 0]] * 3)
+
+
 def test_a_public_value_is_still_refused():
     holes = X.copy()
     holes[0, 0] = np.nan

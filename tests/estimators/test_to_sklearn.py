@@ -321,6 +321,17 @@ def test_other_public_models_are_refused():
 
 
 @pytest.mark.parametrize(
+    "stored", ["timedelta64[s]", "datetime64[s]", "duration[s][pyarrow]"]
+)
+def test_durations_are_no_counts(stored):
+    schema = skfdp.TableSchema({"x": Number(0, 9), "y": Label([0, 1])}, outcomes=["y"])
+    X = pd.DataFrame({"x": [0, 1] * 10, "y": [0, 1] * 10})
+    model = skfdp.FeatureDPLogisticRegression(schema=schema, random_state=0)
+    with pytest.raises(TypeError, match="numpy op logical_not"):
+        model.fit(X, X["y"]).to_sklearn().predict(X.astype({"x": stored}))
+
+
+@pytest.mark.parametrize(
     "low, high, told",
     [
         (1e16, 1e16 + 8, "^the bounds of 'x' are so close"),
