@@ -668,7 +668,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         if exposure is not None:
             columns = (*columns, public.declared.exposure_name)
             mask = [*mask, exposure.public]
-        names = name_facts(
+        facts = name_facts(
             columns,
             mask,
             target=public.target_name,
@@ -676,14 +676,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             public_target=public.has_target,
         )
         relation = Relation.of(self.neighboring_relation)
-        facts = {
-            "neighboring_relation": relation.name,
-            "classes_source": public.classes_source,
-            "seeded": self._seeded,
-            **names,
-        }
-        if public.units is not None:
-            facts["unit"] = public.units.unit
+        facts |= {"neighboring_relation": relation.name, "unit": public.unit}
+        facts |= {"classes_source": public.classes_source, "seeded": self._seeded}
         return Budget(
             float(self.epsilon), float(self.delta), relation, facts, reach=public.reach
         )

@@ -27,8 +27,6 @@ from skfdp.reader import Declaration
 from skfdp.solvers import (
     BACKENDS,
     LOOPS,
-    Choice,
-    NoisyGradientDescent,
     NumpyBackend,
     TorchBackend,
     parameters,
@@ -196,6 +194,7 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
     _weights = ("coefs_", "intercepts_")
     _smoothing = 1.0
     fit, plan = LinearModel.fit, LinearModel.plan
+    _solvers, _solver = LOOPS, LinearModel._solver
 
     @property
     def _rows(self) -> str:
@@ -219,10 +218,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
             class_weight=self.class_weight,
             n_jobs=self.n_jobs,
         )
-
-    @property
-    def _solver(self) -> Choice:
-        return resolve("solver", self.solver, {"auto": NoisyGradientDescent, **LOOPS})
 
     @property
     def _backend(self) -> NumpyBackend:

@@ -30,6 +30,7 @@ from skfdp.data.arrays import (
     check_names,
     check_table,
     column_labels,
+    one_column,
     raw_column,
 )
 from skfdp.data.cells import Coded, Columns, exact, objects, type_kind
@@ -442,8 +443,7 @@ class TableSchema:
         """Convert y as `read` does; with `typed`, refuse types that hold no label."""
         if isinstance(y, (str, bytes)):
             raise SchemaError(NAMED_TARGET)
-        one = hasattr(y, "iloc") and getattr(y, "shape", (0,))[1:] == (1,)
-        raw = y.iloc[:, 0] if one else y
+        raw = one_column(y)
         if not hasattr(raw, "__len__") or getattr(raw, "ndim", 1) != 1:
             raise SchemaError("y should be a 1d array of labels or real numbers.")
         if isinstance(raw, (list, tuple)):
