@@ -473,10 +473,10 @@ def on_records(
             "X.compute() if it fits into memory."
         )
     given = [key for key, value in of_rows.items() if value is not None]
-    if declared.schema is not None and declared.schema.group is not None:
-        given.append(f"group={declared.schema.group!r} of a schema")
-    if declared.exposure is not None:
-        given.append(f"exposure={declared.exposure_name!r} of a schema")
+    for name in ("group", "exposure", "interactions"):
+        value = getattr(declared.schema, name, None)
+        if value is not None and (name, value) != ("interactions", "auto"):
+            given.append(f"{name}={value!r} of a schema")
     has_classes = declared.classes is not None or declared.public_target
     for what, remedy in {
         " and ".join(given): "pass a table in memory, or fit without it",

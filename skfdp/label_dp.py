@@ -49,6 +49,7 @@ from skfdp.base import (
 )
 from skfdp.data.arrays import (
     check_enough,
+    check_names,
     column_names,
     is_dask,
     is_frame,
@@ -368,6 +369,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         self._check_parameters(declared)
         if is_dask(X) or is_dask(y):
             raise ValueError("X and y must be in memory: pass X.compute().")
+        check_names(X)
         n_rows, n_outputs, read = _num_samples(X), len(columns), []
         check_enough(self, n_rows)
         given = getattr(declared, self._declares)

@@ -319,6 +319,8 @@ def _text(text: str) -> str:
 
 
 def _plain_cell(value: Any) -> Any:
+    if isinstance(value, str):  # a subclass may have methods of its own
+        return str.__str__(value)
     if isinstance(value, (bytes, bytearray)):
         return value.decode(errors="replace")
     if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:

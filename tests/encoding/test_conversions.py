@@ -21,7 +21,7 @@ from skfdp import (
 )
 from skfdp.data.cells import read_as, type_kind
 from skfdp.data.grid import GridRows
-from skfdp.data.target import as_number, encode_any, real
+from skfdp.data.target import as_number, encode_any, real, spelling_of
 from skfdp.privacy.assumptions import STORED_TYPES
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent
@@ -183,6 +183,14 @@ def test_a3b_complex_columns_need_bounds(frame):
 class Opaque:
     def __float__(self):
         raise ValueError("secret")
+
+
+class Text(str):
+    strip = __hash__ = Opaque.__float__
+
+
+def test_methods_of_a_cell_of_text_are_not_called():
+    assert spelling_of(["x"], "c").place(Text("x")) == 0
 
 
 @pytest.mark.filterwarnings("ignore")

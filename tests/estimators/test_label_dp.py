@@ -377,6 +377,8 @@ def test_refusals_come_before_the_charge():
         )
     with pytest.raises(ValueError, match="a fit needs at least 2 records"):
         model.fit(TABLE[:1], Y[:1])
+    with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
+        model.fit(pd.DataFrame(X[:, :2], columns=["a", "a"]), Y)
     with pytest.raises(ValueError, match="outside of checkpoint"):
         with skfdp.checkpoint("nowhere"):
             model.fit(TABLE, Y)

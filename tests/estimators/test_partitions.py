@@ -4,6 +4,8 @@ There is no cluster here: without a current client the partitions are in this pr
 and everything but the way to them is that of a cluster (`test_cluster.py`).
 """
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -254,7 +256,10 @@ def test_other_collections_are_refused():
             classifier().fit(rows, y)
     with pytest.raises(ValueError, match="X holds 1 sample.s., and a fit needs"):
         classifier().fit(collection(X[:1], (1,)), collection(LABELS[:1], (1,)))
-    *_, raw, _ = frame()
+    *_, raw, labels = frame()
+    pairs = dataclasses.replace(schema(), interactions="pairs")
+    with pytest.raises(ValueError, match="interactions='pairs' of a schema cannot be"):
+        skfdp.FeatureDPLogisticRegression(schema=pairs).fit(raw, labels)
     with pytest.raises(TypeError, match="a Dask collection: pass its partitions"):
         schema().encoder().fit(raw)
 
