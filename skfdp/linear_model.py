@@ -795,15 +795,12 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         parameter of a loss.
     <solver>
     public_model : name, regressor or None, default="auto"
-        Model of the public columns, from whose predictions the descent starts. The
-        names need a public target, and are those of `FeatureDPLogisticRegression`:
-        "linear" is a ridge regression, or a `PoissonRegressor` with
-        a log link. "auto" needs an intercept, too. Without public columns it
-        means the mean of the target. Another regressor is cloned and fitted on the
-        public columns of ``input_scaler_(X)`` and the public target. A fitted regressor
-        is used unchanged, even if the target is private. Both need public and private
-        columns. With a log link the regressor must predict rates. None starts
-        from the mean.
+        Model of the public columns, from whose predictions the descent starts, as for
+        `FeatureDPLogisticRegression`. The names need a public target: "linear" is a
+        ridge regression, or a `PoissonRegressor` with a log link. "auto" needs an
+        intercept, too. Without public columns it means the mean of the target; None
+        always starts from it. A regressor, fitted or not, needs public and private
+        columns, and with a log link must predict rates.
     <neighboring_relation>
     alpha : float or "auto", default="auto"
         Penalty on the weights of the columns as scaled by `bounds`. With a log link it
@@ -819,10 +816,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Weights per unit of X within `bounds`, in units of the target (of its logarithm
-        with a log link). Predictions are ``input_scaler_(X) @ coef_ + intercept_``,
-        clipped to `target_bounds`. `input_scaler_` only clips values outside `bounds`.
-        With ``normalize=True`` the weights act on normalised rows.
+        Weights per unit of X within `bounds`, as of `FeatureDPLogisticRegression`, in
+        units of the target (of its logarithm with a log link).
     intercept_ : float
     <encoder_>
     <coef_noise_>
@@ -831,8 +826,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
     target_map_ : TargetMap
         Bounds, centre and scale of the target.
     public_model_ : PublicModel
-        The public model, if the descent used one. `coef_` and `intercept_` include its
-        linear part; `predict` adds the rest, as for `FeatureDPLogisticRegression`.
+        The public model, if one was used, as of `FeatureDPLogisticRegression`.
     <interactions_>
     <n_iter_>
     <privacy_>
