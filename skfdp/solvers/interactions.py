@@ -355,8 +355,7 @@ class Wide(NamedTuple):
 def _padded(table: LargeTable, n_more: int) -> LargeTable:
     """Return a table with further columns that nothing reads."""
     pads = {"pad_width": ((0, 0), (0, n_more)), "constant_values": np.nan}
-    found = table.after(functools.partial(np.pad, **pads))
-    return dataclasses.replace(found, width=table.width + n_more)
+    return table.after(functools.partial(np.pad, **pads), width=table.width + n_more)
 
 
 def widened(
@@ -391,11 +390,12 @@ def widened(
         return found
     own, divisor = public.mapped, scaler.of_public(mask).divisor
 
-    def mapped(block: slice | np.ndarray) -> np.ndarray:
-        return np.hstack([own[block], columns[block] / divisor])
+    def mapped(numbers: np.ndarray) -> np.ndarray:
+        rows = numbers[:, 0]
+        return np.hstack([own[rows], columns[rows] / divisor])
 
-    shape = own.shape[0], own.shape[1] + n_more
-    vars(found)["mapped"] = dataclasses.replace(own, read=mapped, shape=shape)
+    numbers = np.arange(own.shape[0])[:, None]
+    vars(found)["mapped"] = lazy_rows(numbers, mapped, own.shape[1] + n_more)
     return found
 
 
