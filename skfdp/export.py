@@ -178,6 +178,7 @@ def _of_numbers(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tup
 _GONE, _NO_NUMBER, _NEVER = -1e37, -1e36, -9.2e18
 #: Width of a ramp that is a step, also in float32.
 _STEP = 1e-30
+_REFIT = "a refit is refused: fit the model of skfdp, and call its to_sklearn()"
 #: Shift of the angles of a cyclic part of a date, so that no two cosines are equal.
 _PHASE = 0.25
 
@@ -258,6 +259,7 @@ class _Curves:
         readers["texts"].named_steps["codes"].categories = self.levels
         first = _beside(*((name, readers[name], parts[name]) for name in parts))
         first.fit(rows)
+        first.sparse_threshold = _REFIT  # which scikit-learn's error of a refit quotes
         for part, (_, period, _) in PARTS.items():
             if parts[part]:
                 angle = first.named_transformers_[part]["angle"]

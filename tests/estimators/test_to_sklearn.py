@@ -366,7 +366,7 @@ def test_the_statement_goes_along(of_schema, number):
     assert not hasattr(again, "privacy_report_")
     with pytest.raises(NotFittedError):
         again.predict(X)
-    with pytest.raises(ValueError, match="n_components"):
+    with pytest.raises(ValueError, match="fit the model of skfdp"):
         again.fit(X, X["ill"])
 
 
