@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+import weakref
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -184,7 +185,7 @@ def content(raw: Any) -> list:
     It equals no other list if a comparison would take long.
     """
     if (text := _text_in(raw)) is not None:
-        return [text]  # arrays of pyarrow never change
+        return [weakref.ref(text)]  # arrays of pyarrow never change
     values = exact(raw)
     return [values.dtype, values.tobytes() if values.dtype.kind in "iufb" else object()]
 
