@@ -144,7 +144,7 @@ def _add_unclipped(X, batch, theta, factor, labels, size, links, leaf, out):
         rows = batch[first:]
         n_rows = min(size, len(rows))
         residuals = memory[: n_rows * n_outputs].reshape((n_outputs, n_rows))
-        short_tiles._margins(X, rows, theta, factor, True, links, residuals)
+        short_tiles.block_margins(X, rows, theta, factor, True, links, residuals)
         call_leaf(leaf, (residuals, labels[rows[:n_rows]], 0.0))
         for k in range(n_outputs):
             for i in range(n_rows):

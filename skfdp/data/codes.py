@@ -10,7 +10,8 @@ levels L and weights ``a / 2**9``, a row is
 
 where the first sum is over the categories and the second over the numbers. So x is a
 linear function of the integers of the record. Sums of rows times integers are sums over
-levels, which are multiplied by L once.
+levels, which are multiplied by L once. Last columns may be multiples of dense integers
+instead, minus the shift.
 """
 
 from __future__ import annotations
@@ -18,16 +19,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from skfdp.data.grid import SAFE_STD_OF_PRODUCTS, Integers
+from skfdp.data.grid import (
+    GRID,
+    SAFE_STD_OF_PRODUCTS,
+    GridRows,
+    Integers,
+    blocks,
+)
 
 #: The weight 1 of a level, as an integer.
 ONE = 2**9
 #: Value of the integer 1 in an entry of a row, before the row is scaled.
 CODE_UNIT = 2.0**-20
+# Largest dense integer. Its products with 15 bits, and sums of 32 of them, fit into 31.
+_MOST_DENSE = 2**11 - 1
 # The shift is clipped entry by entry, so that its norm is at most this number. Squared
 # norms of rows then fit into int64.
 _MOST_SHIFT = 2.0**31
@@ -55,7 +65,13 @@ class CodedGridRows(Integers):
     #: minus its value, because the levels are 0 in this column.
     shift: np.ndarray
     #: Public or released factor: `unit` is ``CODE_UNIT * scale``.
-    scale: float = 1.0
+    scale: float
+    #: Dense columns, in which levels are 0: integers below 2**11, whose unit is `unit`
+    #: times the power of two `step`. There may be none.
+    beside: GridRows
+    step: int
+    #: The columns of `beside`.
+    dense: slice
 
     largest_std, finest = SAFE_STD_OF_PRODUCTS, 0.0
 
@@ -63,7 +79,7 @@ class CodedGridRows(Integers):
         vars(self).update(
             n_rows=len(self.codes),
             n_columns=self.levels.shape[1],
-            n_entries=self.codes.shape[1],
+            n_entries=self.codes.shape[1] + self.beside.n_columns,
             unit=CODE_UNIT * self.scale,
         )
 
@@ -74,9 +90,12 @@ class CodedGridRows(Integers):
         numbers: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
         n_rows: int,
         n_columns: int,
+        beside: Any = None,
+        step: float = CODE_UNIT,
     ) -> CodedGridRows:
-        """Quantise the levels and the weights of encoded rows.
+        """Quantise the levels and the weights of encoded rows, and the last columns.
 
+        The last columns `beside` become multiples of `step`, cut below ``2**11 step``.
         Each of `categories` has rows of levels, and the position of the level of each
         row of the table. Each of `numbers` has also the weights, in [0, 1], of the
         levels after these positions.
@@ -96,12 +115,25 @@ class CodedGridRows(Integers):
         for j, (_, _, weights) in enumerate(numbers):
             codes[:, n_terms + j] = np.rint(weights * ONE)
         shift = np.zeros(n_columns, dtype=np.int64)
-        return cls(codes, len(categories), levels.astype(np.int64), shift)
+        # With a place for a target, rows are whole vectors in memory.
+        target = None if beside is None else np.zeros(n_rows, dtype=np.int64)
+        beside = np.empty((n_rows, 0)) if beside is None else beside
+        kept = GridRows.build(
+            beside,
+            lambda rows: np.clip(rows / step, -_MOST_DENSE, _MOST_DENSE) * GRID,
+            n_features=beside.shape[1],
+            scale=step / GRID,
+            target=target,
+        )
+        dense = slice(n_columns - kept.n_columns, n_columns)
+        own = levels.astype(np.int64), shift, 1.0, kept, round(step / CODE_UNIT), dense
+        return cls(codes, len(categories), *own)
 
     @property
     def may_be_negative(self) -> bool:
-        """Whether a level is negative, or a shift positive."""
-        return min(self.levels.data.min(initial=0), -self.shift.max(initial=0)) < 0
+        """Whether a level is negative, or a shift positive, or columns are dense."""
+        least = min(self.levels.data.min(initial=0), -self.shift.max(initial=0))
+        return least < 0 or self.beside.n_columns > 0
 
     def moved(self, mean, bias, before, after, target=None) -> CodedGridRows:
         """Return centred and scaled rows; see `GridRows`. Here a row is x alone."""
@@ -113,13 +145,15 @@ class CodedGridRows(Integers):
         shift = np.clip(shift, -most, most).astype(np.int64)
         levels = self.levels.copy()
         levels.resize((levels.shape[0], len(shift)))
-        return dataclasses.replace(
-            self, levels=levels, shift=shift, scale=before * after
-        )
+        scale = before * after
+        beside = dataclasses.replace(self.beside, scale=self.beside.scale * scale)
+        own = {"levels": levels, "shift": shift, "scale": scale, "beside": beside}
+        return dataclasses.replace(self, **own)
 
     def chosen(self, rows: np.ndarray | slice) -> CodedGridRows:
         """Return some of the rows."""
-        return dataclasses.replace(self, codes=self.codes[rows])
+        beside = self.beside[rows]
+        return dataclasses.replace(self, codes=self.codes[rows], beside=beside)
 
     @functools.cached_property
     def squared_norms(self) -> np.ndarray:
@@ -146,6 +180,10 @@ class CodedGridRows(Integers):
             place = self.codes[:, j].astype(np.intp)  # once for three look-ups
             a = self.codes[:, j + n_numbers].astype(np.int64)
             total += least[place] + a * (slope[place] + a * bend[place])
+        squares, own = self.step * self.beside.squared_norms, shift[None, self.dense]
+        for block in blocks(self.n_rows, own.size) if own.any() else ():
+            squares[block] -= 2 * self.beside.products(block, own)[:, 0]
+        total += self.step * squares.astype(np.int64)
         return total.astype(np.float64)
 
     def on_levels(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +206,8 @@ class CodedGridRows(Integers):
         out = np.empty((len(weights), len(numbers)))
         given = self.codes, self.n_categories, numbers
         codes.margins(*given, *self.on_levels(weights.astype(np.int64)), 1.0, out)
-        return out.T
+        own = self.beside.products(numbers, weights[:, self.dense])
+        return out.T + self.step * own
 
     def floats(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows as float64."""
@@ -182,7 +221,9 @@ class CodedGridRows(Integers):
         sums, total = np.zeros((1, self.levels.shape[0]), np.int64), np.zeros(1, int)
         given = self.codes, self.n_categories, numbers, integers[None]
         codes.add(*given, sums, total)
-        return self.of_levels(sums, total)[0]
+        found = self.of_levels(sums, total)[0]
+        found[self.dense] += self.step * self.beside.weighted_sum(numbers, integers)
+        return found
 
     @functools.cached_property
     def _columns(self) -> csr_array:

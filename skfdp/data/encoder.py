@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -18,7 +18,7 @@ from skfdp.data._basis import Block, Smoothing, placed
 from skfdp.data.arrays import blanked, check_no_path, raw_column
 from skfdp.data.cells import content
 from skfdp.data.codes import LINEAR_STEPS, ONE, CodedGridRows
-from skfdp.data.grid import on_grid
+from skfdp.data.grid import lazy_rows, on_grid
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import check_flag
 from skfdp.privacy.checks import computed, shown
@@ -271,6 +271,13 @@ class _Entries:
         else:
             self.curve.write(places, values, out, self.start)
 
+    def times(self, chosen: slice | np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the products of the chosen rows with weights of all columns."""
+        found = weights[np.int64(self.start) + self.places[chosen]]
+        if self.values is None:
+            return found[:, 0]
+        return (found * self.values[chosen][..., None]).sum(axis=1)
+
     def smooth(self, smoothing: Smoothing) -> _Entries:
         """Return the block with smooth terms in place of its entries."""
         _, own, curve = smoothing.curves[self.block]
@@ -334,8 +341,8 @@ class CodedRows:
     shape: tuple[int, int]
     #: All blocks of the encoder.
     blocks: tuple[Block, ...]
-    #: Makes further last columns of encoded rows; None: there are none.
-    beside: Callable[[np.ndarray], np.ndarray] | None = None
+    #: The further last columns, `ProductsOfShapes`; None: there are none.
+    beside: Any = None
 
     dtype: ClassVar[np.dtype] = np.dtype(np.float64)
 
@@ -358,9 +365,13 @@ class CodedRows:
         for part in self.parts:
             part.write(rows, out)
         if self.beside is not None:
-            found = self.beside(self.encoded[rows])
-            out[:, -found.shape[1] :] = found
+            out[:, -self.beside.n_products :] = self._further(rows)
         return out
+
+    def _further(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return the further columns."""
+        shapes, parts = self.beside.shapes, self.encoded.parts
+        return self.beside.of_shapes(sum(part.times(rows, shapes) for part in parts))
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
@@ -371,9 +382,9 @@ class CodedRows:
         """Return the rows with the weights that `integers` have."""
         return dataclasses.replace(self, parts=tuple(o.on_grid() for o in self.parts))
 
-    def wider(self, n_more: int, beside: Callable) -> CodedRows:
+    def wider(self, beside: Any) -> CodedRows:
         """Return the rows on the grid, with further columns."""
-        shape = self.shape[0], self.shape[1] + n_more
+        shape = self.shape[0], self.shape[1] + beside.n_products
         return dataclasses.replace(self.on_grid(), shape=shape, beside=beside)
 
     @property
@@ -393,8 +404,9 @@ class CodedRows:
     def part(self, blocks: np.ndarray, columns: np.ndarray) -> CodedRows:
         """Return the columns of some blocks alone, given masks of both."""
         own, place = self.blanked(blocks).parts, np.append(0, np.cumsum(columns))
-        parts = (dataclasses.replace(o, start=int(place[o.start])) for o in own)
-        return CodedRows(tuple(parts), (self.shape[0], int(place[-1])), self.blocks)
+        parts = tuple(dataclasses.replace(o, start=int(place[o.start])) for o in own)
+        shape = self.shape[0], int(place[-1])
+        return dataclasses.replace(self, parts=parts, shape=shape)
 
     def saves(self, n_outputs: int) -> bool:
         """Whether steps on `integers` are faster than on columns; a public fact.
@@ -407,8 +419,6 @@ class CodedRows:
         least = 4 * n_categories + 10 * n_numbers
         least *= 1 if n_outputs == 1 else 2 if n_outputs < 5 else 4
         # Wider tables in memory are sparse, and other tables must give equal releases.
-        if self.beside is not None:
-            return False
         return least < self.shape[1] and _width(self.blocks) <= MOST_DENSE
 
     def integers(self, factors: np.ndarray | None = None) -> CodedGridRows:
@@ -417,7 +427,12 @@ class CodedRows:
         categories, numbers = [], []
         for part in self.parts:
             (categories if part.values is None else numbers).append(part.term(*known))
-        return CodedGridRows.build(categories, numbers, *self.shape)
+        further = ()
+        if self.beside is not None:
+            every = np.arange(self.shape[0])[:, None]
+            given = every, lambda rows: self._further(rows[:, 0])
+            further = lazy_rows(*given, self.beside.n_products), self.beside.step
+        return CodedGridRows.build(categories, numbers, *self.shape, *further)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -258,10 +258,12 @@ class GridRows(Integers):
             table=self.values if self.joined is None else self.joined,
         )
 
-    def __getitem__(self, rows: slice) -> GridRows:
-        """Return some of the rows, without a copy."""
-        joined = None if self.joined is None else self.joined[rows]
-        some = self.values[rows], self.squared_norms[rows]
+    def __getitem__(self, rows: slice | np.ndarray) -> GridRows:
+        """Return some of the rows, for a slice without a copy."""
+        some, joined = (self.values[rows], self.squared_norms[rows]), None
+        if self.joined is not None:
+            joined = self.joined[rows]
+            some = joined[:, : self.n_columns], joined.view(np.float64)[:, -1]
         return GridRows(*some, self.scale, None, joined)
 
     def floats(self, rows: slice | np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from skfdp.kernels.compiling import kernel, twin_of
 from skfdp.kernels.contributions import call_contribution
+from skfdp.kernels.short_tiles import add_pairs, block_margins, place_pairs
 
 # Number of bits of a weight, `skfdp.data.codes.ONE`.
 _LEVEL_BITS = 9
@@ -93,27 +94,20 @@ def add(codes, n_categories, rows, residuals, sums, total):
 
 
 @kernel(error_model="numpy")
-def add_clipped(
-    codes,
-    n_categories,
-    batch,
-    whole,
-    start,
-    stop,
-    table,
-    shifted,
-    factor,
-    given,
-    sums,
-    total,
-):
+def add_clipped(codes, n_categories, batch, whole, start, stop, beside, given, out):
     """Add the clipped contributions of rows, in blocks that stay in the cache.
 
     The rows are start to stop - 1 if `whole`, and batch[start:stop] otherwise. `given`
-    is a result of `contributions.flat`.
+    is a result of `contributions.flat`. `beside` has table, shifted and factor, and
+    then X, theta, factor, links and memory of `short_tiles.add_clipped` for further
+    columns; X may have none. `out` has the sums, the total, and the sums of the further
+    columns. Return their excess.
     """
-    n_outputs, size = table.shape[0], 512
-    numbers, scores = np.empty(size, np.int64), np.empty(n_outputs * size)
+    table, shifted, factor, X, theta, of_further, links, memory = beside
+    sums, total, further = out
+    n_outputs, (numbers, local, firsts, seconds) = table.shape[0], memory
+    excess, size = 0, min(len(local), 512)
+    scores = np.empty(n_outputs * size)
     for first in range(start, stop, size):
         n_rows = min(size, stop - first)
         residuals = scores[: n_outputs * n_rows].reshape((n_outputs, n_rows))
@@ -122,5 +116,16 @@ def add_clipped(
                 numbers[i] = first + i
         rows = numbers[:n_rows] if whole else batch[first : first + n_rows]
         _margins(codes, n_categories, rows, table, shifted, factor, residuals)
+        if X.shape[1]:
+            block = X[first : first + n_rows] if whole else X
+            within = local[:n_rows] if whole else batch[first:stop]
+            pairs = firsts[: (n_rows + 1) // 2], seconds[: (n_rows + 1) // 2]
+            place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
+            more = np.empty((n_outputs, n_rows))
+            block_margins(block, within, theta, of_further, not whole, links, more)
+            residuals += more
         call_contribution(residuals, rows, given)
         _add_to_levels(codes, n_categories, rows, residuals, sums, total)
+        if X.shape[1]:
+            excess += add_pairs(block, pairs[0], pairs[1], residuals, links, further)
+    return excess

@@ -59,7 +59,7 @@ _EARLY, _AHEAD = 48, 12
 
 
 @part
-def _margins(X, rows, theta, factor, early, links, out):
+def block_margins(X, rows, theta, factor, early, links, out):
     """Do what `margins` does, given the functions that it calls.
 
     rows may be longer than out. The additional rows belong to the next blocks, and are
@@ -73,7 +73,7 @@ def _margins(X, rows, theta, factor, early, links, out):
         call_margins(links[1], (*given, out))
 
 
-@twin_of(lambda *given: _margins(*given[:4], True, links(len(given[2])), given[4]))
+@twin_of(lambda *given: block_margins(*given[:4], True, links(len(given[2])), given[4]))
 def margins(X, rows, theta, factor, out):
     """Write out[k, i] = factor * (X[rows[i]] . theta[k]).
 
@@ -165,9 +165,8 @@ def _add_outer_products(X, rows, residuals, links, out):
     n_rows = residuals.shape[1]
     n_pairs = (n_rows + 1) // 2
     first, second = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
-    _place_pairs(rows[:n_rows], X.shape[1], first, second)
-    _add_pairs(X, first, second, residuals, links, out)
-    return _excess(n_pairs)
+    place_pairs(rows[:n_rows], X.shape[1], first, second)
+    return add_pairs(X, first, second, residuals, links, out)
 
 
 @twin_of(lambda *given: _add_outer_products(*given[:3], links(len(given[2])), given[3]))
@@ -185,13 +184,7 @@ def add_outer_products(X, rows, residuals, out):
 
 
 @part
-def _excess(n_pairs):
-    """Return the excess of a sum over pairs of rows; see `add_outer_products`."""
-    return (n_pairs + PAIRS - 1) // PAIRS
-
-
-@part
-def _place_pairs(rows, n_columns, first, second):
+def place_pairs(rows, n_columns, first, second):
     """Write the positions in X where the two rows of each pair start.
 
     If the number of rows is odd, the last row is paired with itself.
@@ -202,7 +195,8 @@ def _place_pairs(rows, n_columns, first, second):
 
 
 @part
-def _add_pairs(X, first, second, residuals, links, out):
+def add_pairs(X, first, second, residuals, links, out):
+    """Do what `add_outer_products` does, given the positions of `place_pairs`."""
     n_outputs, n_rows = residuals.shape
     n_pairs = len(first)
     # Interleave the residuals of each pair of rows. If the number of rows is odd, the
@@ -224,6 +218,7 @@ def _add_pairs(X, first, second, residuals, links, out):
         call_add(links[2], (X, first, second, r, out))
     if n_outputs % 5 > 0:
         call_add(links[3], (X, first, second, r, out))
+    return (n_pairs + PAIRS - 1) // PAIRS
 
 
 @kernel()
@@ -356,11 +351,10 @@ def add_clipped(X, batch, whole, start, stop, theta, factor, given, links, memor
         pairs = firsts[:n_pairs], seconds[:n_pairs]
         if not whole or placed != n_rows:
             placed = n_rows
-            _place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
-        _margins(block, within, theta, factor, not whole, links, residuals)
+            place_pairs(within[:n_rows], X.shape[1], pairs[0], pairs[1])
+        block_margins(block, within, theta, factor, not whole, links, residuals)
         call_contribution(residuals, rows, given)
-        _add_pairs(block, pairs[0], pairs[1], residuals, links, out)
-        excess += _excess(n_pairs)
+        excess += add_pairs(block, pairs[0], pairs[1], residuals, links, out)
     return excess
 
 

@@ -207,13 +207,23 @@ class ShortProducts(Products):
         self._places = short_tiles.places(rows.n_columns, stored)
         self._memory = short_tiles.block_memory(stored, n_outputs)
 
+    @property
+    def in_memory(self) -> tuple:
+        """The table, weights, factor, links, memory and sums for compiled loops."""
+        links, memory = short_tiles.links(self.n_outputs), self._memory
+        return self.rows.table, self._theta, self._factor, links, memory, self._sum
+
+    def exceed(self, excess: int) -> None:
+        """Add the excess of sums; see `short_tiles.add_outer_products`."""
+        self._excess += excess
+
     def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self.start(theta)
-        weights, whole = (self._theta, self._factor), batch is None
-        links = short_tiles.links(self.n_outputs)
-        some = self._memory[0] if whole else batch, whole, start, stop
-        asked = *some, *weights, given, links, self._memory
-        self._excess += short_tiles.add_clipped(self.rows.table, *asked, self._sum)
+        table, *weights, links, memory, sums = self.in_memory
+        whole = batch is None
+        some = memory[0] if whole else batch, whole, start, stop
+        asked = *some, *weights, given, links, memory
+        self.exceed(short_tiles.add_clipped(table, *asked, sums))
         return self.total()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
@@ -331,30 +341,43 @@ class CodedProducts(Products):
         sums = np.empty((n_outputs, n_levels), np.int64), np.empty(n_outputs, np.int64)
         super().__init__(rows, n_outputs, rounded, *sums)
         self._codes = rows.codes, rows.n_categories
+        self._beside = ShortProducts(rows.beside, n_outputs)
 
     def start(self, theta: np.ndarray) -> None:
         """Do what `Products.start` does, and multiply the weights with the levels."""
         super().start(theta)
         self._weights = (*self.rows.on_levels(self._theta), self._factor)
+        self._beside.start(np.ascontiguousarray(theta[:, self.rows.dense]))
 
     def _compiled_sum(self, theta, batch, start: int, stop: int, given: tuple):
         self.start(theta)
-        whole = batch is None
-        some = _NO_ROWS if whole else batch, whole, start, stop, *self._weights
-        codes.add_clipped(*self._codes, *some, given, *self._sums)
+        whole, beside = batch is None, self._beside
+        *shared, sums = beside.in_memory
+        some = _NO_ROWS if whole else batch, whole, start, stop
+        asked = *some, (*self._weights, *shared), given, (*self._sums, sums)
+        beside.exceed(codes.add_clipped(*self._codes, *asked))
         return self.total()
 
     def margins(self, part: np.ndarray, out: np.ndarray) -> None:
         """Write the margins of some rows; out is float64 (n_outputs, len(part))."""
         codes.margins(*self._codes, part, *self._weights, out)
+        further = np.empty(out.shape)
+        self._beside.margins(part, further)
+        out += further
 
     def add(self, part: np.ndarray, residual: np.ndarray) -> None:
-        """Add residuals times rows; residuals are integers below 2**29 in float64."""
+        """Add residuals times rows; residuals are integers below 2**29 in float64.
+
+        With columns beside the codes they are below 2**15.
+        """
         codes.add(*self._codes, part, residual, *self._sums)
+        self._beside.add(part, residual)
 
     def total(self) -> np.ndarray:
         """Return the int64 sum, a fresh array of shape (n_outputs, n_columns)."""
-        return self.rows.of_levels(*self._sums)
+        found = self.rows.of_levels(*self._sums)
+        found[:, self.rows.dense] += self.rows.step * self._beside.total()
+        return found
 
 
 #: The products of rows for which there is no choice.

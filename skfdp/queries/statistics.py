@@ -479,15 +479,15 @@ class TemperatureSum(_Sum):
         query, rows = self.query, self.query.rows
         start_integers, own = _integers(self.start)
         step_integers, other = _integers(self.step)
-        start_unit, step_unit = own * rows.unit, other * rows.unit
+        both = np.vstack([start_integers, step_integers])
+        units = np.repeat([own * rows.unit, other * rows.unit], len(self.start))
         most = query.loss.max_residual(self.n_classes)
         bound, below = math.floor(most / unit), most * SHRINK
         with np.errstate(all="ignore"):  # a warning would reveal private margins
             for block in blocks(size, rows.n_entries):
                 index = np.arange(block.start, block.stop)
                 index = index if batch is None else batch[index]
-                start = rows.products(index, start_integers) * start_unit
-                step = rows.products(index, step_integers) * step_unit
+                start, step = np.split(rows.products(index, both) * units, 2, axis=1)
                 if query.offset is not None:
                     start += query.offset[index]
                 norm = np.sqrt(_inner(step, step))

@@ -33,6 +33,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 from skfdp.data._basis import Block
+from skfdp.data.codes import CODE_UNIT
 from skfdp.data.encoder import Encoding
 from skfdp.data.grid import GridRows, Integers, blocks, lazy_rows, on_grid
 from skfdp.data.records import PublicRecords, Records
@@ -147,10 +148,27 @@ class ProductsOfShapes:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return the products of encoded public rows, shape (n_rows, n_products)."""
-        shapes, (one, other) = rows @ self.shapes, self.pairs
+        return self.of_shapes(rows @ self.shapes)
+
+    def of_shapes(self, shapes: np.ndarray) -> np.ndarray:
+        """Return the products of rows, given their shapes."""
+        one, other = self.pairs
         found = shapes[:, one] * shapes[:, other]
         found -= self.fits[0] + shapes @ self.fits[1:]
         return found * self.scale
+
+    @property
+    def n_products(self) -> int:
+        """Number of products."""
+        return self.pairs.shape[1]
+
+    @property
+    def step(self) -> float:
+        """A power of two; products of declared columns are below ``2**11`` of it.
+
+        Centred shapes of such columns are at most 1.4.
+        """
+        return max(2.0 ** (math.frexp(self.scale)[1] - 10), CODE_UNIT)
 
     @property
     def parts(self) -> list[slice]:
@@ -365,7 +383,7 @@ def widened(
 
     Public ones are `columns`, which only `mapped` holds. None: they are private.
     """
-    n_more = products.pairs.shape[1]
+    n_more = products.n_products
     mask = np.append(public.mask, np.full(n_more, columns is not None))
     scaler, reach = public.input_scaler, public.private_reach
     if scaler.public is not None:
@@ -463,8 +481,8 @@ class WithInteractions:
             return Wide(self.method.prepare(public, budget))
         columns = None
         if self.encoded is not None:
-            width = products.pairs.shape[1]
-            columns = lazy_rows(self.encoded, products, width, keeps=True)
+            given = self.encoded, products, products.n_products
+            columns = lazy_rows(*given, keeps=True)
         wide = widened(public, products, columns)
         return Wide(self.method.prepare(wide, budget), products, columns, wide)
 
@@ -508,8 +526,7 @@ class WithInteractions:
             means = self._found(records, plan, mechanism)
             products = ProductsOfShapes.of_independent(self.encoding, means)
             prepared = prepared._replace(products=products or prepared.products)
-            n_more, products = public.n_products, prepared.products
-            source = records.X.source.wider(n_more, products)
+            source = records.X.source.wider(prepared.products)
             X = dataclasses.replace(records.X, source=source, width=public.n_features)
         else:
             X = _padded(records.X, public.n_features - n_features)

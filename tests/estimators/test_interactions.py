@@ -406,6 +406,7 @@ def test_products_of_a_row_are_bounded_and_exact_whatever_was_released():
     for power in (0, 1, 8, 30):
         means = rng.random(rows.shape[1]) ** power * 0.3
         found = ProductsOfShapes.of_independent(encoding, np.maximum(means, 1e-3))
+        assert np.abs(found(rows)).max() < 2**11 * found.step
         norms = np.linalg.norm(found(rows), axis=1)
         assert norms.max() <= interactions.reach_of(encoder.blocks_)
         alone = [found(rows[i : i + 1])[0] for i in range(99)]  # at another position

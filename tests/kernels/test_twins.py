@@ -133,10 +133,13 @@ def rows_of(kind):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)) * 10.0 ** rng.uniform(-2, 0.2, (N, 1))
     X *= rng.random((N, D)) < 0.5
-    if kind == "codes":
-        levels = [(rng.normal(size=(n, D)), rng.integers(0, n, N)) for n in (3, 200)]
-        numbers = [(rng.normal(size=(9, D)), rng.integers(0, 8, N), rng.random(N))]
-        built = CodedGridRows.build(levels, numbers, N, D)
+    if kind in ("codes", "products"):
+        own = np.arange(D) < (D if kind == "codes" else 12)
+        levels = [rng.normal(size=(n, D)) * own for n in (3, 200, 9)]
+        categories = [(one, rng.integers(0, len(one), N)) for one in levels[:2]]
+        numbers = [(levels[2], rng.integers(0, 8, N), rng.random(N))]
+        beside = () if kind == "codes" else (rng.normal(size=(N, D - 12)), 2.0**-11)
+        built = CodedGridRows.build(categories, numbers, N, D, *beside)
         return built.moved(0.1 * rng.normal(size=D), 0.1, 1.0, 1.0)
     given = {"bias": 0.1, "centre": 0.1 * rng.normal(size=D)}
     if kind == "joined":
@@ -157,11 +160,13 @@ UNITS = {
 
 
 @pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("kind", ["short", "narrow", "joined", "CSR", "codes"])
+@pytest.mark.parametrize(
+    "kind", ["short", "narrow", "joined", "CSR", "codes", "products"]
+)
 @pytest.mark.parametrize("name", [*CLASSIFICATION, *REGRESSION])
 def test_sums(name, kind, units, monkeypatch):
     """Sums of every loss, over rows of every kind, with weights and with persons."""
-    if kind == "codes" and units == "persons":
+    if kind in ("codes", "products") and units == "persons":
         pytest.skip("rows of persons are not coded")
     loss, rows = loss_named(name), rows_of(kind)
     for n_outputs in (1, 3, 7) if name in CLASSIFICATION else (1,):

@@ -13,12 +13,14 @@ from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema, sol
 from skfdp.audit import audit_replay
 from skfdp.data._basis import Smoothing
 from skfdp.data.codes import CODE_UNIT, ONE, CodedGridRows
+from skfdp.data.encoder import Encoding
 from skfdp.data.units import Units
 from skfdp.kernels.losses import loss_named
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import CodedProducts, products
 from skfdp.queries.statistics import GridRowSum
 from skfdp.schema import Category, Date, Label, Number
+from skfdp.solvers.interactions import ProductsOfShapes
 
 N_ROWS = 700
 
@@ -53,9 +55,12 @@ SCHEMA = TableSchema(
 
 
 def encoded(X, signal=None):
-    """Return the source of encoded rows; with `signal`, of smooth terms."""
+    """Return the source of encoded rows: with products, or of smooth terms."""
     encoder = DeclaredEncoder(SCHEMA).fit(X)
     source = encoder.coded(SCHEMA.select(X, coded=True)).source
+    if signal == "products":
+        encoding = Encoding(encoder, np.zeros(len(SCHEMA.features), bool))
+        return source.wider(ProductsOfShapes.of_independent(encoding, None))
     if signal is None:
         return source
     return source.smooth(Smoothing(encoder.blocks_, signal, len(X)))
@@ -74,7 +79,9 @@ def matrix(rows):
             weights[i, place] += ONE - part
             if part:
                 weights[i, place + 1] += part
-    return weights @ rows.levels.toarray() - rows.shift
+    found = weights @ rows.levels.toarray() - rows.shift
+    found[:, rows.dense] += rows.step * rows.beside.values.astype(np.int64)
+    return found
 
 
 def moved(source, bias=0.1):
@@ -128,7 +135,7 @@ def test_factors_multiply_columns():
     assert np.abs(found - wanted * factors).max() <= ONE
 
 
-@pytest.mark.parametrize("signal", [None, 30.0])
+@pytest.mark.parametrize("signal", [None, 30.0, "products"])
 def test_squared_norms_are_exact(signal):
     for rows in (encoded(frame(), signal).integers(), moved(encoded(frame(), signal))):
         wanted = [sum(x * x for x in row) for row in matrix(rows).tolist()]
@@ -136,7 +143,7 @@ def test_squared_norms_are_exact(signal):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3, 7])
-@pytest.mark.parametrize("signal", [None, 30.0])
+@pytest.mark.parametrize("signal", [None, 30.0, "products"])
 def test_margins_and_sums_are_those_of_a_matrix(signal, n_outputs):
     rows = moved(encoded(frame(), signal))
     x, rng = matrix(rows).astype(object), np.random.default_rng(2)
@@ -144,14 +151,19 @@ def test_margins_and_sums_are_those_of_a_matrix(signal, n_outputs):
     work = products(rows, n_outputs)
     assert isinstance(work, CodedProducts)
     work.start(theta)
-    weights = work._theta.astype(object)
+    weights, own = work._theta.astype(object), work._beside
+    values = rows.beside.values.astype(object)
+    coded = x.copy()
+    coded[:, rows.dense] -= rows.step * values
+    values = own._theta[:, : values.shape[1]].astype(object) @ values.T
     parts = rng.permutation(N_ROWS), np.arange(5, 90), np.empty(0, np.int64)
     wanted = np.zeros(work.total().shape, dtype=object)
     for part in parts:
         margins = np.empty((n_outputs, len(part)))
         work.margins(part, margins)
-        inner = (weights @ x[part].T).astype(float)
-        np.testing.assert_array_equal(margins, inner * work._factor)
+        inner = (weights @ coded[part].T).astype(float) * work._factor
+        inner += values[:, part].astype(float) * own._factor
+        np.testing.assert_array_equal(margins, inner)
         residuals = rng.integers(1 - 2**15, 2**15, margins.shape).astype(float)
         work.add(part, residuals)
         wanted += residuals.astype(int).astype(object) @ x[part]
@@ -183,11 +195,12 @@ def query_of(rows, n_outputs=1, **settings):
 
 @pytest.mark.usefixtures("threads_for_few_rows")
 @pytest.mark.parametrize("n_outputs", [1, 4])
-def test_threads_and_batches_change_no_weighted_sum(n_outputs):
+@pytest.mark.parametrize("signal", [30.0, "products"])
+def test_threads_and_batches_change_no_weighted_sum(signal, n_outputs):
     """``tests/test_reference.py`` has the sums themselves."""
     X, rng = frame(1500), np.random.default_rng(5)
     units = Units(rng.integers(0, 1025, len(X)))
-    query = query_of(moved(encoded(X, 30.0)), n_outputs, units=units, n_jobs=2)
+    query = query_of(moved(encoded(X, signal)), n_outputs, units=units, n_jobs=2)
     theta, unit = rng.normal(size=query.shape), query.unit(300.0)
     alone = dataclasses.replace(query, n_jobs=1)
     for batch in (None, np.flatnonzero(rng.random(len(X)) < 0.6)):
@@ -200,8 +213,11 @@ def test_threads_and_batches_change_no_weighted_sum(n_outputs):
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("noise_std", [0.0, 1.0, 1e3, 1e6])
-def test_a_contribution_is_never_longer_than_the_clip_norm(n_outputs, noise_std):
-    rows = moved(encoded(frame(100), 30.0))
+@pytest.mark.parametrize("signal", [30.0, "products"])
+def test_a_contribution_is_never_longer_than_the_clip_norm(
+    signal, noise_std, n_outputs
+):
+    rows = moved(encoded(frame(100), signal))
     query = query_of(rows, n_outputs)
     unit = query.unit(noise_std)
     for size in (0.0, 1.0, 1e6, 1e300):
