@@ -315,7 +315,7 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 MARKS = [
     Mark("lines of skfdp/", lambda: lines("skfdp"), 38_860, 37_500),
     Mark("    of them in the core", lambda: lines("skfdp", wings()), 31_120, 28_000),
-    Mark("statements", lambda: nodes(ast.stmt), 19_610, 18_000),
+    Mark("statements", lambda: nodes(ast.stmt), 19_630, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 95, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 205, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 13, 9),

@@ -399,8 +399,7 @@ class Reader:
                 noise = (relation.sensitivity(1.0) / gdp_mu(epsilon, delta)) ** 2
                 noise *= X.shape[1] * n_outputs
             units = units_of(*of_rows, noise)
-        n = X.shape[0] if whole is None else whole
-        n = n if units is None else units.n_units
+        n = (X.shape[0] if whole is None else whole) if units is None else units.n_units
         n = public_count(n, declared.n_records, epsilon, delta)
         of_table = {}
         if encoding is not None:

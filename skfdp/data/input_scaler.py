@@ -99,9 +99,8 @@ class InputScaler:
         These are the rows with NaN or infinity in a column without bounds. In other
         columns `scale` replaces such numbers by the middle of the bounds.
         """
-        free = np.ones(X.shape[1], dtype=bool)
-        if self.span is not None:
-            free = ~np.isfinite(self.span)
+        span = np.full(X.shape[1], np.inf) if self.span is None else self.span
+        free = np.isinf(span)
         if X.dtype.kind != "f" or not free.any():
             return None
         is_null = np.zeros(X.shape[0], dtype=bool)
@@ -161,9 +160,8 @@ class InputScaler:
 
         If there are private columns, too, public columns are only scaled by bounds.
         """
-        if public.all():
-            return self
-        return self.part(public, feature_bound=np.inf, normalize=False)
+        changes = {"feature_bound": np.inf, "normalize": False}
+        return self if public.all() else self.part(public, **changes)
 
     def __call__(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return clipped rows in the units of X, to which `coef_` applies.

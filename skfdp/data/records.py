@@ -131,9 +131,8 @@ class PublicRecords:
     def __post_init__(self):
         n_private = int((~self.mask).sum())
         n_classes = 0 if self.classes is None else len(self.classes)
-        bounded, span = np.zeros(len(self.mask), dtype=bool), self.input_scaler.span
-        if span is not None:
-            bounded = np.isfinite(span)
+        span, none = self.input_scaler.span, np.zeros(len(self.mask), dtype=bool)
+        bounded = none if span is None else np.isfinite(span)
         private_bounded = span is not None and bool(bounded[~self.mask].all())
         longest = self.private_reach
         if longest is None:

@@ -344,8 +344,7 @@ def large_table(X: Any) -> LargeTable | None:
     if isinstance(X, LargeTable):
         return X
     is_arrow = type(X).__module__.startswith("pyarrow.")
-    if not (is_arrow or (isinstance(X, np.memmap) and X.ndim == 2)):
-        return None
-    if getattr(X, "nbytes", np.inf) <= working_memory():
+    may_be = is_arrow or (isinstance(X, np.memmap) and X.ndim == 2)
+    if not may_be or getattr(X, "nbytes", np.inf) <= working_memory():
         return None
     return wing("files").arrow_table(X) if is_arrow else LargeTable.of(X)

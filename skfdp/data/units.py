@@ -63,9 +63,9 @@ class Units:
     @functools.cached_property
     def joint(self) -> bool:
         """Whether a person has several rows that count, which are clipped together."""
-        if self.persons is None:
-            return False
-        return bool((np.bincount(self.persons[self.weights > 0]) > 1).any())
+        return self.persons is not None and bool(
+            (np.bincount(self.persons[self.weights > 0]) > 1).any()
+        )
 
     @functools.cached_property
     def step(self) -> float:

@@ -69,9 +69,8 @@ def check_size(
     `zero` allows 0, too; `also` must not contain numbers.
     """
     check_number(name, value, include_low=zero, also=also)
-    if not isinstance(value, numbers.Real):
-        return
-    if not (SMALLEST <= value <= LARGEST or (zero and value == 0)):
+    fits = not isinstance(value, numbers.Real) or SMALLEST <= value <= LARGEST
+    if not (fits or (zero and value == 0)):
         raise ValueError(
             f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}, so that "
             "products stay within float64: choose a value within these limits."
