@@ -110,6 +110,15 @@ def test_newcomer_1_a_type_that_holds_no_category_is_refused_before_a_charge(cas
     assert FeatureDPLogisticRegression(schema=schema)._plan(read, read["y"])
 
 
+def test_newcomer_1_types_that_hold_the_categories_are_taken():
+    for declared, cells in (
+        (Category(["7", "12", "none"]), [7, 12]),
+        (Category(["true", "false"]), [True, False]),
+        (Boolean(), [1, 0]),
+    ):
+        assert not TableSchema({"c": declared}).check(pd.DataFrame({"c": cells}))
+
+
 @pytest.mark.parametrize("labels", [["007", "012"], ["a", "b"]])
 def test_newcomer_1_labels_are_refused_alike(labels):
     y, X = np.arange(N) % 2 + 7, np.linspace(0, 1, N)[:, None]
