@@ -68,9 +68,8 @@ class HeavyBall:
             velocity *= kept
             iterate *= kept
         if self.radius is not None:
-            norm = np.linalg.norm(iterate)
-            if norm > self.radius:
-                iterate *= self.radius / norm
+            norm = max(self.radius, float(np.linalg.norm(iterate)))
+            iterate *= self.radius / norm
         return iterate
 
     def rates(self) -> np.ndarray:

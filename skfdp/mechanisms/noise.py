@@ -297,8 +297,8 @@ _WORDS_AT_ONCE = 2**13  # even, because words are used in pairs
 
 def check_random_state(random_state: int | None) -> None:
     """Raise ValueError unless random_state is None or an int."""
-    integral = isinstance(random_state, numbers.Integral)
-    if random_state is not None and (not integral or isinstance(random_state, bool)):
+    seeds = numbers.Integral, type(None)
+    if not isinstance(random_state, seeds) or isinstance(random_state, bool):
         raise ValueError(
             f"random_state={shown(random_state)} must be None (cryptographic noise) or "
             "an int (reproducible, without guarantee), because a generator object "

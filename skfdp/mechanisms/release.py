@@ -85,9 +85,6 @@ class PoissonBatches:
         """Return the next sampled rows after row `last`, as many as fit into memory."""
         capacity, count = len(self._members), 0
 
-        def more(n_words: int) -> list[int]:
-            return random_words(self._generator, n_words).tolist()
-
         while count < capacity:
             words = random_words(self._generator, min(capacity - count, _BLOCK_WORDS))
             while len(words):
@@ -98,7 +95,11 @@ class PoissonBatches:
                     count += found
                     last = int(self._members[count - 1])
                 if unsure:
-                    last += 1 + exact_gap(int(words[found]), self._pace, more)
+                    last += 1 + exact_gap(
+                        int(words[found]),
+                        self._pace,
+                        lambda n: random_words(self._generator, n).tolist(),
+                    )
                     if last < self._n_rows:
                         self._members[count] = last
                         count, found = count + 1, found + 1

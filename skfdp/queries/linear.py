@@ -247,13 +247,10 @@ class LinearQuery:
         kernels.expect(self.n_rows * math.prod(self.shape))
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
-        given = {"short": self._plain and not self._joins_rows}
-        given["n_outputs"] = self.n_outputs
-        of, found = functools.partial(products.products, **given), []
+        short = self._plain and not self._joins_rows
+        of = functools.partial(products.products, n_outputs=self.n_outputs, short=short)
         tables = (self.rows,) if self._plain else (self.rows, self.padded)
-        for _ in range(self.n_jobs):
-            found.append(tuple(map(of, tables)))
-        return found
+        return [tuple(map(of, tables)) for _ in range(self.n_jobs)]
 
     @functools.cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -296,8 +293,7 @@ class LinearQuery:
     def _sum_of_persons(self, rows, batch, ends, start, stop, clip):
         """Return the sum of the clipped contributions of persons, block by block."""
         for part, own in rows.parts_of_persons(batch, ends, start, stop):
-            residual = self._residual(rows, part, self._task)
-            rows.add_persons(part, own, residual, clip)
+            rows.add_persons(part, own, self._residual(rows, part, self._task), clip)
         return rows.total()
 
     def _sum_of_differences(self, work, batch, start, stop, clip):

@@ -292,8 +292,7 @@ class SparseProducts(Products):
     def add_persons(self, part, ends, residuals, clip) -> None:
         """Add the contributions of some persons; see `kernels.persons.add_sparse`."""
         rows = self._csr, self.rows.shift, part, ends
-        of_persons = self._of_persons, self._sums[0]
-        persons.add_sparse(*rows, residuals, clip, *of_persons)
+        persons.add_sparse(*rows, residuals, clip, self._of_persons, self._sums[0])
 
     def _columns(self, part: np.ndarray) -> tuple | None:
         """Return the CSC form of consecutive rows, or None if they are not or are few.

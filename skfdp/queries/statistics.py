@@ -26,6 +26,7 @@ from skfdp.kernels.losses import Loss
 from skfdp.privacy.events import Relation
 from skfdp.queries import no_rows
 from skfdp.queries.linear import LinearQuery
+from skfdp.queries.weighted import weighted
 
 # Number of rows whose factors are in memory at once.
 _MANY = 2**16
@@ -274,10 +275,8 @@ class LabelSum(_Sum):
 
     def fits_grid(self, noise_std: float, units: Units | None) -> bool:
         """Whether the noise of the sum, planned for records, is at most `SAFE_STD`."""
-        step = 1.0
-        if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
-            noise_std, step = units.reach * noise_std, units.step
-        return bool(noise_std <= SAFE_STD * self.unit(noise_std / step) * step)
+        query, reach = weighted(self, units), 1.0 if units is None else units.reach
+        return bool(reach * noise_std <= SAFE_STD * query.unit(reach * noise_std))
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         target = self.target[index]
@@ -366,8 +365,8 @@ class EvenBins:
 
 
 def _with_special(found: np.ndarray, values: np.ndarray) -> np.ndarray:
-    found = np.where(np.isinf(values), INFINITE, found)
-    return np.where(np.isnan(values), UNSTATED, found).astype(np.int64)
+    special = [np.isnan(values), np.isinf(values)]
+    return np.select(special, [UNSTATED, INFINITE], found).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -139,8 +139,7 @@ class Centring:
             share = self.mean_fraction
             if share == "auto":  # one half for the rough centre, one for the mean
                 share = 2 * parameters.mean_fraction(mu, n, public.n_private)
-            of_distances = adaptive_centring.share(mu, n)
-            known = public, budget, share, of_distances
+            known = public, budget, share, adaptive_centring.share(mu, n)
             return adaptive_centring.events_of_centre(*known)
         wanted, found = [], []
         if self.length == "auto":

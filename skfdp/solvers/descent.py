@@ -434,9 +434,8 @@ class Descent:
 
     def prepare(self, public: PublicRecords, budget: Budget) -> DescentStart:
         """Compute the moments of public columns, a public model, and public rows."""
-        moments = None
-        if public.mask.any():
-            moments = public_moments(public, centre=self.centring.centres)
+        known = public, self.centring.centres
+        moments = public_moments(*known) if public.mask.any() else None
         found: dict[str, Any] = {"moments": moments, "has_model": self.follows}
         if self.scales is None and public.mask.all():  # label-DP: public rows
             known = public, moments, self.centring.bias

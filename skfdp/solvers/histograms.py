@@ -155,8 +155,7 @@ def rough_bounds(told: Told, *, sparse: bool = False) -> tuple[float, float] | N
 
 def even_bins(bounds: list[tuple[float, float]]) -> EvenBins:
     """Return bins of equal width between the bounds of each column."""
-    low, high = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
-    return EvenBins(low, high, N_EVEN)
+    return EvenBins(*np.array(bounds, dtype=np.float64).reshape(-1, 2).T, N_EVEN)
 
 
 def event_of_counts(

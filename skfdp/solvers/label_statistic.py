@@ -73,8 +73,7 @@ class Barrier:
         # The statistic contains ``bias * weight * p``, so s is noise_std / (bias *
         # weight). The loss has the factor weight. With many classes the slope of the
         # penalty is s**2 / p, and the sum of exp(c) is about the number of classes.
-        strength = (noise_std / bias) ** 2 / weight * n_outputs
-        return cls(bias, strength)
+        return cls(bias, (noise_std / bias) ** 2 / weight * n_outputs)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the penalty of the constant column's weights, and its gradient."""
@@ -251,8 +250,7 @@ class Prior:
             penalty = own if penalty is None else penalty**0.4 * own**0.6
             penalty = np.where(shrunk, penalty, 0.0)
             most = max_iter if last else ITERATIONS
-            asked = statistic, np.diag(penalty), theta, most
-            theta, n_iter = objective.minimise(*asked)
+            theta, n_iter = objective.minimise(statistic, np.diag(penalty), theta, most)
             found, steps = objective.curvature(theta), steps + n_iter
         return theta, steps, np.diag(penalty)
 

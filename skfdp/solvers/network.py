@@ -353,8 +353,7 @@ class NetworkDescent:
 
     def _schedule(self, n: int) -> tuple[float, int]:
         batch = n if n <= parameters.BATCH_SIZE else max(math.ceil(n / 16), 1024)
-        steps = NETWORK_STEPS, NETWORK_EPOCHS
-        return parameters.batches_of(self.loop, n, *steps, batch)
+        return parameters.batches_of(self.loop, n, NETWORK_STEPS, NETWORK_EPOCHS, batch)
 
     def run(self, records, prepared, plan, mechanism, on_step) -> Network:
         """Run the training loop from random weights."""
