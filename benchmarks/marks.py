@@ -313,8 +313,8 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: ramps the classes by three.
 #: Exposures and interactions of private columns raised statements and lines of tests.
 MARKS = [
-    Mark("lines of skfdp/", lambda: lines("skfdp"), 38_860, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", wings()), 31_120, 28_000),
+    Mark("lines of skfdp/", lambda: lines("skfdp"), 38_840, 37_500),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 31_100, 28_000),
     Mark("statements", lambda: nodes(ast.stmt), 19_630, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 95, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 202, 200),
