@@ -26,7 +26,6 @@ from skfdp.kernels.losses import Loss
 from skfdp.privacy.events import Relation
 from skfdp.queries import no_rows
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.weighted import weighted
 
 # Number of rows whose factors are in memory at once.
 _MANY = 2**16
@@ -275,8 +274,10 @@ class LabelSum(_Sum):
 
     def fits_grid(self, noise_std: float, units: Units | None) -> bool:
         """Whether the noise of the sum, planned for records, is at most `SAFE_STD`."""
-        query, reach = weighted(self, units), 1.0 if units is None else units.reach
-        return bool(reach * noise_std <= SAFE_STD * query.unit(reach * noise_std))
+        step = 1.0
+        if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
+            noise_std, step = units.reach * noise_std, units.step
+        return bool(noise_std <= SAFE_STD * self.unit(noise_std / step) * step)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         target = self.target[index]
