@@ -337,7 +337,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
 
     # -- one fit ---------------------------------------------------------------------
     def _check_parameters(self, declared: Declaration) -> None:
-        if self.epsilon != math.inf:
+        if np.ndim(self.epsilon) or self.epsilon != math.inf:
             expected = "a number from 0.001 to 50, or inf"
             checks.number("epsilon", self.epsilon, expected, 1e-3, 50)
         check_random_state(self.random_state)

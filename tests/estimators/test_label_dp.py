@@ -327,7 +327,7 @@ def test_routing_and_a_seed():
 #: What is changed of an estimator, what its fit is given, and the refusal.
 REFUSED = [
     ({"epsilon": 51.0}, {}, "epsilon=51.0 must be a number from 0.001 to 50, or inf"),
-    ({"epsilon": 0.0}, {}, "epsilon"),
+    *(({"epsilon": one}, {}, "epsilon") for one in (0.0, pd.Series([1.0, 2.0]))),
     ({"estimator": LinearRegression()}, {}, "must be a classifier of scikit-learn"),
     ({"estimator": LogisticRegression}, {}, "must be a classifier"),
     ({"estimator": LogisticRegression(C=-1)}, {}, "The 'C' parameter of"),
