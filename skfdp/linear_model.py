@@ -847,8 +847,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
       target may be released, too. The mean of the private rows and, with
       ``centering="adaptive"``, histograms follow as in `FeatureDPLogisticRegression`.
     * Gradient sums are clipped to `clip_norm`, for rows of any length and all data.
-    * With more than 300 columns and no public model, two sums are released after the
-      descent, which give a factor that rescales the step of the descent.
+    * Without `alpha` and a log link two sums are released after the descent, which give
+      a factor that rescales the step of the descent.
 
     Not covered are the choice of parameters, earlier steps of a Pipeline, and scores on
     training data.

@@ -1,9 +1,9 @@
 """A private fit in plain Python, to be read: what each row adds to each release.
 
 `fit` releases the same integers as the package, bit for bit (`test_reference.py`), and
-imports nothing from it. Where the package has blocks, threads, compiled loops and many
-kinds of rows, this file has functions of one row, whose number is `i`. It does not show
-that `asked` is public or released: see docs/explanation/line_by_line.rst.
+imports nothing from it. In place of blocks, threads, compiled loops and many kinds of
+rows it has functions of one row, whose number is `i`. It does not show that `asked` is
+public or released: see docs/explanation/line_by_line.rst.
 """
 
 import math
@@ -109,17 +109,16 @@ def bins(table, i, ask):
 
 
 def slopes(table, i, ask):
-    """Return the slope of the log loss along a released direction, at a few points."""
+    """Return the slope of the loss along a released direction, at a few points."""
     x, unit = training_row(table, i, ask)
-    fine = [max(np.abs(w).max(), TINY) / 2.0**20 for w in (ask.start, ask.along)]
-    start = np.rint(ask.start / fine[0]) @ x * (fine[0] * unit) + ask.offset[i]
-    along = np.rint(ask.along / fine[1]) @ x * (fine[1] * unit)
-    most, found = SHRINK * math.sqrt(min(len(start), 2)), []
-    for margin in [start + a * along for a in ask.points]:
-        residuals = [residual(margin, k, ask) for k in range(max(2, len(start)))]
-        longest = max(map(np.linalg.norm, residuals))  # whatever the label is
+    fine = [(w, max(np.abs(w).max(), TINY) / 2.0**20) for w in (ask.start, ask.along)]
+    start, along = (np.rint(w / one) @ x * (one * unit) for w, one in fine)
+    most, found, y = SHRINK * math.sqrt(min(len(start), 2)), [], target(table, i)
+    for margin in [start + ask.offset[i] + a * along for a in ask.points]:
+        each = [residual(margin, k, ask) for k in range(len(table.classes or ()))]
+        longest = max(map(np.linalg.norm, each), default=most)  # whatever the label is
         cut = along / max(np.linalg.norm(along) * longest / most, ask.reach)
-        found.append(residuals[target(table, i)] @ cut / ask.unit)
+        found.append(residual(margin, ask.rescaled(y), ask) @ cut / ask.unit)
     return np.trunc(found)
 
 
@@ -187,8 +186,8 @@ def bounds(table, ask):
     norm = ask.clip_norm if ask.sum in (label, gradient) else 1.0
     norm = math.sqrt(len(ask.edges)) if ask.sum is bins else norm
     if ask.sum is slopes:  # a residual has norm 1, and with several outputs 2**0.5
-        assert ask.loss == "log_loss"
-        norm = math.sqrt(len(ask.points) * min(len(ask.start), 2))
+        longest = min(len(ask.start), 2) ** 0.5 if table.classes else ask.threshold
+        norm = math.sqrt(len(ask.points)) * longest
     if ask.sum is not gradient:  # a person's rows are summed, and not cut together
         norm *= max(table.weight[rows].sum() for rows in table.persons)
     # Two vectors that in no entry have opposite signs are at most a right angle apart.

@@ -114,12 +114,17 @@ def watched(model, X, y, of_rows):
 
     def query(records, recipe, **per_row):
         found = recipe(records, **per_row)
-        made[id(found)] = records, getattr(recipe, "keywords", {}), found
+        made[id(getattr(found, "rows", found))] = (
+            records,
+            getattr(recipe, "keywords", {}),
+            found,
+        )
         return found
 
     def release_of(mechanism, label, query, theta=None, *, stream=None):
         event = mechanism.event(label)
         inner = getattr(query, "query", query)  # that of the descent
+        inner = getattr(inner, "rows", inner)  # the slopes have another loss
         records, keywords, _ = made.get(id(inner), (None, {}, None))
         facts = {"event": event, "query": query, "theta": None, "records": records}
         facts |= {"step": mechanism._released[event.label], "keywords": keywords}

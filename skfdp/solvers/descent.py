@@ -570,7 +570,7 @@ class Descent:
             rate = self.scales.rate_event(public, budget, mu)
         counts = None if has_model else self._counts(public, budget)
         centring = self.centring.events(public, budget, mu, mean=learns)
-        if postprocessing.is_measured(self, public, has_model):
+        if postprocessing.is_measured(self, public):
             scale = postprocessing.slope_event(public, budget, self.loss, mu, has_model)
         return tuple(filter(None, (*target, counts, *centring, scale, rate)))
 
@@ -581,7 +581,7 @@ class Descent:
         """
         if public.has_target or self.scales is not None or self.centring.bias is None:
             return None
-        if not postprocessing.is_measured(self, public, False):
+        if not postprocessing.is_measured(self, public):
             return None
         n, query = public.n_effective, LabelSum.planned(public.n_classes, 1.0)
         enough = public.n_outputs / (FREQUENCY_ERROR * budget.mu * n) ** 2
@@ -673,7 +673,8 @@ class Descent:
         along, measured = np.zeros_like(theta), 0.0
         known = (public, query, coordinates, rule), prepared, plan, mechanism
         if self.scales is not None:
-            theta = self._rescaled(ended, records, target_map, *known)
+            own = ended, records, target_map, *known
+            theta, along, measured = self._rescaled(*own)
         elif plan.event(postprocessing.TEMPERATURE) is not None:
             given = start, ended, answer, self.centring.bias, *known
             theta, along, measured = postprocessing.scaled(*given)
@@ -688,7 +689,7 @@ class Descent:
         return found(theta, n_iter, noise)
 
     def _rescaled(self, theta, records, target_map, known, prepared, plan, mechanism):
-        """Return the weights of a regression, shrunk and with released factors."""
+        """Shrink and scale the weights of a regression; as `postprocessing.scaled`."""
         public, query, coordinates, rule = known
         blocks = postprocessing.target_blocks(public, prepared.has_model)
 
@@ -713,8 +714,8 @@ class Descent:
             given = theta, records, coordinates, prepared.offset, shrink
             theta = self.scales.calibrated(*given, rate, mechanism)
         if event is None:
-            return theta
-        given = theta, query, blocks, rule, public.n_records
+            return theta, np.zeros_like(theta), 0.0
+        given = theta, query, blocks, rule, public
         return postprocessing.rescaled(*given, event, mechanism)
 
     def _coordinates(self, records, prepared, plan, mechanism, target_map):
@@ -773,7 +774,7 @@ class Descent:
         if self.centring.kind != "auto" or self.centring.clip_features:
             return False
         return self._is_shrunk or (
-            self.scales is None and postprocessing.is_measured(self, public, False)
+            self.scales is None and postprocessing.is_measured(self, public)
         )
 
     @property

@@ -42,8 +42,8 @@ SCALE_OF_PRIVATE, SHARE_OF_PRODUCTS = 0.2, 0.3
 #: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
 #: The `reach` of `TemperatureSum`, divided by the expected root mean square of margins:
-#: for classifiers, and for wide regressions.
-REACH, REACH_WIDE = 0.25, 0.7
+#: for classifiers. For regressions it is in addition divided by Huber's threshold.
+REACH, REACH_OF_TARGETS = 0.25, 0.5
 #: Candidate factors of the step (temperatures), and candidate curvatures divided by the
 #: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
@@ -51,8 +51,8 @@ _CURVATURES = np.geomspace(0.1, 2.0, 30)
 # Prior mean of the factor if the slopes have no noise: usually, and after a public
 # model, which is better than a released one.
 _USUAL_FACTOR, _USUAL_AFTER = 0.3, 0.25
-# Largest share of ``mu**2`` for the slopes: usually, and after a model.
-_MOST_SHARE, _MOST_AFTER = 0.08, 0.12
+# Largest share of ``mu**2`` for the slopes: usually, after a model, in regressions.
+_MOST_SHARE, _MOST_AFTER, _MOST_OF_TARGETS = 0.08, 0.12, 0.1
 # Median of the curvature, divided by the expected one, and spread of its logarithm.
 _USUAL, _OF_USUAL = 0.6, 0.5
 # Prior standard deviation of a logit, and of the change that public columns make in a
@@ -214,11 +214,11 @@ def above_zero(mean: float, std: float) -> float:
     return max(mean + std * density / math.sqrt(2 * math.pi), 0.0)
 
 
-def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
+def is_measured(method: Any, public: PublicRecords) -> bool:
     """Whether to measure the factor of the step.
 
-    It is measured with default settings: for log loss, and for regressions of wide
-    tables without a public model or a log link.
+    It is measured with default settings, for log loss and regressions without a log
+    link.
     """
     if (method.penalty, method.padding) != (None, None) or (
         method.loop.gradient_scale,
@@ -226,9 +226,7 @@ def is_measured(method: Any, public: PublicRecords, has_model: bool) -> bool:
     ) != (1.0, None):
         return False
     if method.scales is not None:
-        usual = method.scales.alpha is None and not public.target_map.log
-        n_columns = public.n_features - public.n_products
-        return usual and n_columns > MOST_USED and not has_model
+        return method.scales.alpha is None and not public.target_map.log
     weight = public.class_weight
     return method.loss.name == "log_loss" and (
         weight is None or bool((weight == 1).all())
@@ -240,13 +238,17 @@ def slope_event(
 ) -> Event:
     """Return the event of the slopes that determine the factor of the step.
 
-    For `mu` see `parameters`. `follows` is whether the descent starts at a model.
+    For `mu` see `parameters`. `follows` is whether the descent starts at a model. For a
+    regression, Huber's threshold is a compromise between noise and bias, like
+    `parameters.clip_norm`.
     """
     n, most = public.n_effective, _MOST_AFTER if follows else _MOST_SHARE
-    share = float(np.clip(30 / (budget.mu * n), 0.02, most))
+    enough, least = 30, 0.02
     if public.target_map is not None:
-        share = parameters.mean_fraction(mu, n, 4)
-        loss = loss_named("huber", HUBER_THRESHOLD)
+        enough, least, most = 15, 0.01, _MOST_OF_TARGETS
+        threshold = max(_LEAST_THRESHOLD, round(_THRESHOLD * math.sqrt(mu * n), 3))
+        loss = loss_named("huber", min(threshold, HUBER_THRESHOLD))
+    share = float(np.clip(enough / (budget.mu * n), least, most))
     bound = TemperatureSum.bound(loss, public.n_classes, len(POINTS))
     sensitivity = budget.relation.sensitivity(bound)
     return budget.event(
@@ -319,7 +321,11 @@ def drift(
 
 
 def temperature(
-    slopes: np.ndarray, noise_std: float, usual: float, mean: float
+    slopes: np.ndarray,
+    noise_std: float,
+    factors: np.ndarray,
+    curvatures: np.ndarray,
+    log_prior: np.ndarray,
 ) -> tuple[float, float, float]:
     """Return the posterior mean of the factor, its noise, and its measured share.
 
@@ -328,33 +334,32 @@ def temperature(
     not from the prior.
 
     The slope of the loss along the step is modelled as linear in the factor a: it is
-    ``H (a - a_0)``. The best factor a_0 has an exponential prior of this `mean`, which
-    falls if the noise is larger than a usual slope. The curvature H is lognormal; it
-    is in proportion to `usual`, the curvature that label variances at the start give.
-    `slopes` are released at `POINTS`, each with noise of `noise_std`.
+    ``H (a - a_0)``. The best factor a_0 is one of `factors`, and H one of `curvatures`;
+    `log_prior` has a row for each factor and a column for each curvature. `slopes` are
+    released at `POINTS`, each with noise of `noise_std`.
     """
-    mean = mean / math.hypot(1, noise_std / usual)
-    best, curvature = _TEMPERATURES[:, None], usual * _CURVATURES[None]
-    log = -best / mean - (np.log(_CURVATURES / _USUAL) / _OF_USUAL) ** 2 / 2
-    posterior = _given_slopes(log, best, curvature, slopes, noise_std).sum(axis=1)
-    weights = np.stack([posterior, np.exp(-_TEMPERATURES / mean)])
+    log = log_prior
+    for point, slope in zip(POINTS, slopes, strict=True):
+        modelled = curvatures * (point - factors[:, None])
+        log = log - ((modelled - slope) / noise_std) ** 2 / 2
+    weights = np.stack(
+        [np.exp(one - one.max()).sum(axis=1) for one in (log, log_prior)]
+    )
     weights /= weights.sum(axis=1, keepdims=True)
-    means = weights @ _TEMPERATURES
-    left, before = weights @ _TEMPERATURES**2 - means**2
+    means = weights @ factors
+    left, before = weights @ factors**2 - means**2
     # The part that follows from the prior is not noise.
     share = min(1.0, max(0.0, 1 - left / max(before, 1e-12)))
     return float(means[0]), math.sqrt(max(left, 0.0) * share), share
 
 
-def _given_slopes(log, best, curvature, slopes, noise_std: float) -> np.ndarray:
-    """Return the unnormalised posterior of the best factor and the curvature.
+def prior_of_doubt(mean: float, noise_std: float, usual: float) -> np.ndarray:
+    """Return the log of an exponential prior of the factor, as a column.
 
-    `log` is the logarithm of their prior. Arrays have one row for each factor `best`
-    and one column for each `curvature`.
+    Its `mean` falls if the noise is larger than a `usual` slope.
     """
-    for point, slope in zip(POINTS, slopes, strict=True):
-        log = log - ((curvature * (point - best) - slope) / noise_std) ** 2 / 2
-    return np.exp(log - log.max())
+    mean = mean / math.hypot(1, noise_std / usual)
+    return -_TEMPERATURES[:, None] / mean
 
 
 def scaled(
@@ -416,8 +421,12 @@ def scaled(
     curvature = max(float(np.average(each, weights=shares)), 1e-9)
     slopes = slopes + n_fitted * curvature / (variance * size)
     noise_std = float(plan.event(TEMPERATURE).noise_std[0])
-    expected_slope = public.n_records * curvature * size
-    factor, std, share = temperature(slopes, noise_std, expected_slope, usual)
+    # The curvature is lognormal, in proportion to that of label variances at the start.
+    known = noise_std, public.n_records * curvature * size
+    prior = prior_of_doubt(usual, *known)
+    prior = prior - (np.log(_CURVATURES / _USUAL) / _OF_USUAL) ** 2 / 2
+    grid = _TEMPERATURES, known[1] * _CURVATURES, prior
+    factor, std, share = temperature(slopes, noise_std, *grid)
     return start + factor * step, std * step, share
 
 
@@ -434,13 +443,17 @@ def scaled(
 SHARE, PRIVATE_SHARE, PUBLIC_SHARE = 0.5, 0.1, 0.02
 #: Huber's threshold divided by the spread of the target, as in `HuberRegressor`.
 HUBER_THRESHOLD = 1.35
-# Candidate factors of the weights of a wide regression, and candidate curvatures
-# divided by the expected root mean square of margins.
+# Threshold of Huber's loss for the slopes, divided by the root of ``mu n``, and its
+# least value. Its largest is `HUBER_THRESHOLD`.
+_THRESHOLD, _LEAST_THRESHOLD = 0.085, 0.1
+# Candidate factors of the step of a wide regression. Prior standard deviation of the
+# factor where columns tell something, and of its logarithm in a wide table; prior
+# probability that they tell little; typical variance of residuals.
 _FACTORS = np.geomspace(0.1, 6.0, 161)
-_CURVATURES_OF_FACTORS = np.geomspace(0.05, 6.0, 80)
-# Prior standard deviation of the logarithm of this factor, and typical variance of
-# residuals.
-_FACTOR_SPREAD, _UNEXPLAINED = 0.7, 0.5
+# Candidate curvatures divided by the expected one, which correlated columns exceed, and
+# spread of the logarithm.
+_CURVATURES_OF_TARGETS, _OF_TARGETS = np.geomspace(0.1, 12.0, 50), 0.7
+_FACTOR_SPREAD, _FACTOR_SPREAD_WIDE, _TELL_LITTLE, _UNEXPLAINED = 0.25, 0.7, 0.25, 0.5
 # Largest margin in `rate_level`, so that rates do not overflow.
 _LARGEST = 99.0
 
@@ -530,53 +543,69 @@ def _slope(clip_norm: float) -> float:
     return math.erf(clip_norm / math.sqrt(2)) / clip_norm
 
 
-def _huber_slopes(query: LinearQuery, **settings: Any) -> TemperatureSum:
-    """Return the query for the slopes of Huber's loss; see `LinearQuery.derived`."""
-    query = dataclasses.replace(query, loss=loss_named("huber", HUBER_THRESHOLD))
-    return TemperatureSum(query, 0, points=POINTS, **settings)
-
-
 def rescaled(
     theta: np.ndarray,
     query: LinearQuery,
     blocks: list[Spread],
     walk: HeavyBall,
-    n_records: int,
+    public: PublicRecords,
     event: Event,
     mechanism: Mechanism,
-) -> np.ndarray:
-    """Return the weights of a wide regression, multiplied by a released factor.
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the rescaled weights of a regression; the others as in `scaled`.
 
-    It is unknown how many columns of a wide table matter. The steps therefore remove an
-    unknown part of the error of the start, and predictions are usually too small. The
-    factor follows from the slopes of Huber's loss at `POINTS`. Its prior is lognormal
-    about 1, so that slopes without information change nothing.
+    The factor multiplies the weights of columns. It follows from the slopes of Huber's
+    loss. With the probability `_TELL_LITTLE` its prior is `prior_of_doubt`, otherwise
+    normal about 1. In a wide table it is unknown how many columns matter, so steps
+    remove an unknown part of the error of the start. The prior is then lognormal.
 
     The slopes are corrected for overfitting. It changes them by the degrees of freedom
     of the fit times the variance of residuals, in rows whose margins are not clipped.
     The share of such rows follows from the curvature, for normal margins.
     """
-    reach = REACH_WIDE * math.sqrt(product(theta, theta, blocks))
-    if not 0 < reach < math.inf:  # infinite if the steps diverged
-        return theta
-    recipe = functools.partial(
-        _huber_slopes, start=np.zeros_like(theta), step=theta, reach=reach
-    )
+    step = np.zeros_like(theta)
+    for block in blocks:
+        step[:, block.columns] = theta[:, block.columns]
+    size = math.sqrt(product(step, step, blocks))
+    bound = float(event.clip_norm) / public.reach
+    threshold = round(bound / math.sqrt(len(POINTS)), 3)
+    near = REACH_OF_TARGETS * threshold
+    if not 0 < near * size < math.inf:  # infinite if the steps diverged
+        return theta, np.zeros_like(step), 0.0
+    loss = loss_named("huber", threshold)
+    settings = {"start": theta - step, "step": step, "reach": near * size}
+    recipe = functools.partial(_slopes, loss=loss, points=POINTS, **settings)
     slopes = mechanism.release(TEMPERATURE, query.derived(recipe))
     n_fitted = 0.0
     for block in blocks:
         entry = _slope(query.clip_norm) * block.square / len(block.columns)
         gain = np.clip(np.nan_to_num(walk.outcome(entry)[0]), 0, 1)
         n_fitted += len(block.columns) * float(gain)
-    best, curvature = _FACTORS[:, None], reach / REACH_WIDE * _CURVATURES_OF_FACTORS
-    # The curvature of one row is its margin times its clipped margin, divided by
-    # `reach`. If nearly all margins are clipped, it is the mean absolute margin.
-    unclipped = erf(reach / (math.sqrt(math.pi) * curvature))
-    slopes = slopes[:, None] + _UNEXPLAINED * n_fitted / reach * unclipped
-    log = -((np.log(best) / _FACTOR_SPREAD) ** 2) / 2 + 0 * curvature
-    known = n_records * curvature, slopes, float(event.noise_std[0])
-    posterior = _given_slopes(log, best, *known).sum(axis=1)
-    return theta * math.exp(np.average(np.log(_FACTORS), weights=posterior))
+    grid = _CURVATURES_OF_TARGETS
+    unclipped = erf(near / (math.sqrt(math.pi) * _slope(near) * grid))
+    slopes = slopes[:, None] + _UNEXPLAINED * n_fitted / (near * size) * unclipped
+    # The curvature of one row is its margin times its clipped margin, if its residual
+    # is not clipped. Margins and residuals are taken as normal.
+    usual = public.n_records * size * _slope(near) * math.erf(threshold / math.sqrt(2))
+    noise_std, factors = float(event.noise_std[0]), _TEMPERATURES
+    if len(blocks[-1].columns) > MOST_USED and query.offset is None:
+        factors = _FACTORS
+        log = np.log(factors[:, None])
+        prior = -((log / _FACTOR_SPREAD_WIDE) ** 2 + log) / 2  # of mean 1
+    else:
+        near_one = np.exp(-(((factors[:, None] - 1) / _FACTOR_SPREAD) ** 2) / 2)
+        little = np.exp(prior_of_doubt(_USUAL_FACTOR, noise_std, usual))
+        parts = (1 - _TELL_LITTLE) / near_one.sum(), _TELL_LITTLE / little.sum()
+        prior = np.log(parts[0] * near_one + parts[1] * little)
+    prior = prior - (np.log(grid) / _OF_TARGETS) ** 2 / 2
+    known = factors, usual * grid, prior
+    factor, std, share = temperature(slopes, noise_std, *known)
+    return theta + (factor - 1) * step, std * step, share
+
+
+def _slopes(query: LinearQuery, loss: Loss, **settings: Any) -> TemperatureSum:
+    """Return the query for the slopes of a loss; see `LinearQuery.derived`."""
+    return TemperatureSum(dataclasses.replace(query, loss=loss), 0, **settings)
 
 
 def rate_level(

@@ -178,7 +178,11 @@ def temperature(best, *, curvature=0.6, noise_std=1.0, n=1000, reach=3.0):
     """Return the temperature where the loss is least at `best`."""
     usual = 0.25 * n * reach
     slopes = curvature * usual * (np.array(logit_scale.POINTS) - best)
-    return logit_scale.temperature(slopes, noise_std, usual, 0.5)[0]
+    prior = logit_scale.prior_of_doubt(0.5, noise_std, usual)
+    curvatures = np.geomspace(0.1, 2, 30) * usual
+    prior = prior - (np.log(curvatures / usual / 0.6) / 0.5) ** 2 / 2
+    factors = np.linspace(0, 1.2, 61)
+    return logit_scale.temperature(slopes, noise_std, factors, curvatures, prior)[0]
 
 
 @pytest.mark.parametrize("curvature", [0.1, 0.5, 1.0])
@@ -198,15 +202,19 @@ def test_the_noisier_the_slopes_the_less_of_a_step_is_taken():
 
 
 # -- wide tables ----------------------------------------------------------------------
-def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1.0):
+def factor_of(
+    best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1.0, width=1000
+):
     """Return the factor of a wide regression whose loss is least at `best`."""
-    theta, blocks = np.full((1, 1000), size), [Spread(np.arange(1000), 1.0, 0.5)]
+    theta, blocks = np.full((1, width), size), [Spread(np.arange(width), 1.0, 0.5)]
     slopes = curvature * n * (np.array(logit_scale.POINTS) - best)
     mechanism = SimpleNamespace(release=lambda label, query: slopes)
-    query = SimpleNamespace(derived=lambda make: None, clip_norm=0.5)
-    event = SimpleNamespace(noise_std=(noise_std,))
+    query = SimpleNamespace(derived=lambda make: None, clip_norm=0.5, offset=None)
+    event = SimpleNamespace(noise_std=(noise_std,), clip_norm=math.sqrt(2) * 1.35)
     walk = HeavyBall(rate, 0.5, 80, decay=0.0, stds=np.full(80, 0.01))
-    found = logit_scale.rescaled(theta, query, blocks, walk, n, event, mechanism)
+    public = SimpleNamespace(n_records=n, reach=1.0)
+    given = theta, query, blocks, walk, public, event, mechanism
+    found, *_ = logit_scale.rescaled(*given)
     return found[0, 0] / size
 
 
@@ -214,27 +222,38 @@ def factor_of(best, *, noise_std=1.0, n=10_000, rate=1e-9, curvature=1.0, size=1
 def test_the_weights_of_a_wide_regression_get_the_measured_factor(curvature):
     for best in (0.3, 1.0, 2.5):
         assert factor_of(best, curvature=curvature) == pytest.approx(best, rel=0.05)
-    assert 0.1 <= factor_of(-5.0) <= factor_of(50.0) <= 6.0
-    assert factor_of(2.5, noise_std=1e9) == pytest.approx(1.0, rel=0.01)
+    assert 0.099 <= factor_of(-5.0) <= factor_of(50.0) <= 6.0
+    assert factor_of(2.5, noise_std=1e9) == pytest.approx(1.0, rel=0.1)
     assert factor_of(1.0, n=1000, rate=1.0) < 0.98  # of an overfitted one
     assert math.isfinite(factor_of(2.0, rate=1e300))
     with np.errstate(over="ignore"):
         assert factor_of(2.0, size=1e200) == 1.0
 
 
-def test_a_wide_regression_charges_its_slopes_where_nothing_else_is_measured():
-    def events_of(width=400, **more):
+def test_a_step_of_noise_vanishes_and_a_good_one_stays():
+    """With few columns the factor is at most 1.2, and about .7 without information."""
+    found = [factor_of(best, width=100) for best in (0.0, 0.3, 1.0, 9.0)]
+    assert found[0] < 0.03 and found[3] <= 1.2
+    np.testing.assert_allclose(found[1:3], (0.3, 1.0), atol=0.03)
+    assert factor_of(0.0, width=100, noise_std=1e9) == pytest.approx(0.7, abs=0.03)
+
+
+def test_a_regression_charges_its_slopes():
+    """The largest residual grows with the signal; with a log link there is no slope."""
+
+    def events_of(epsilon=4.0, width=400, **more):
         given = {"bounds": (0, 1), "target_bounds": (0, 1), **more}
-        plan = FeatureDPRegressor(4.0, **given).plan(*sparse_table(width, 2000))
+        plan = FeatureDPRegressor(epsilon, **given).plan(*sparse_table(width, 2000))
         return [event for event in plan.events if event.label == "temperature"]
 
     clip = math.sqrt(2) * 1.35
     for relation, moves in (("replace_one", 2), ("replace_special", 1)):
-        (event,) = events_of(neighboring_relation=relation)
-        found = event.clip_norm, event.n_steps, event.sensitivity
-        assert found == (clip, 1, moves * clip)
-    known = {"public_features": [0, 1, 2], "public_target": True}
-    for other in ({"width": 100}, {"alpha": 1.0}, {"loss": "poisson"}, known):
+        for width in (20, 400):
+            (event,) = events_of(neighboring_relation=relation, width=width)
+            found = event.clip_norm, event.n_steps, event.sensitivity
+            assert found == (clip, 1, moves * clip)
+    assert events_of(0.1)[0].clip_norm < events_of(0.3)[0].clip_norm < clip
+    for other in ({"alpha": 1.0}, {"loss": "poisson"}):
         assert not events_of(**other)
 
 
