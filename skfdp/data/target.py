@@ -171,11 +171,9 @@ class Spelling:
             fits = self.place(False) >= 0 or self.place(True) >= 0
             return None if fits else "no declared value is a boolean"
         if kind in ("date", "period", "duration", "time", "other"):
-            texts = [level for level in self.levels if isinstance(level, str)]
-            if kind == "date":
-                texts = [text for text in texts if text == _written(moment(text))]
+            fits = any(isinstance(level, str) for level in self.levels)
             what = "text" if kind == "other" else f"the text of a {kind}"
-            return None if texts else f"no declared value is {what}"
+            return None if fits else f"no declared value is {what}"
         if kind not in ("integer", "number", "complex"):
             return None
         known = set(self._numbers.values())
@@ -711,7 +709,9 @@ def encode_any(y: np.ndarray, classes: Sequence) -> Labels:
 def check_kind(kind: str, classes: Any) -> None:
     """Refuse a type of y, of the kind of `type_kind`, that cannot hold the classes."""
     declared = declared_labels(classes)
-    why = _spelling(declared).misfit(kind)
+    why, levels = _spelling(declared).misfit(kind), declared.tolist()
+    if kind == "date" and not any(_written(moment(one)) == one for one in levels):
+        why = "no declared value is the text of a date"
     # The integers may be codes: before some fits scikit-learn replaces labels by 0,
     # ..., k-1, and reads predictions as such codes.
     if kind == "integer" and declared.dtype.kind == "b":
@@ -720,8 +720,7 @@ def check_kind(kind: str, classes: Any) -> None:
         holds = {"integer": "whole numbers", "other": "values that are no labels"}
         raise ValueError(
             f"y holds {holds.get(kind, f'{kind}s')}, and `classes`="
-            f"{declared.tolist()!r}: {why}, so y and `classes` differ in type. "
-            f"{RECODED}"
+            f"{levels!r}: {why}, so y and `classes` differ in type. {RECODED}"
         )
 
 
