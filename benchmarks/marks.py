@@ -317,7 +317,7 @@ MARKS = [
     Mark("    of them in the core", lambda: lines("skfdp", wings()), 31_100, 28_000),
     Mark("statements", lambda: nodes(ast.stmt), 19_630, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 95, 96),
-    Mark("classes", lambda: nodes(ast.ClassDef), 202, 200),
+    Mark("classes", lambda: nodes(ast.ClassDef), 202, 205),
     Mark("classes that are a table or rows", lambda: hits(TABLE_CLASS), 13, 9),
     Mark("tests for a kind of table or rows", lambda: hits(TABLE_TEST), 18, 20),
     Mark("    their files", lambda: hits(TABLE_TEST, of_files=True), 6, 6),

@@ -164,10 +164,7 @@ class ProductsOfShapes:
 
     @property
     def step(self) -> float:
-        """A power of two; products of declared columns are below ``2**11`` of it.
-
-        Centred shapes of such columns are at most 1.4.
-        """
+        """A power of two, of which products of centred shapes have at most 11 bits."""
         return max(2.0 ** (math.frexp(self.scale)[1] - 10), CODE_UNIT)
 
     @property
