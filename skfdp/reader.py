@@ -40,6 +40,7 @@ from skfdp.data.target import (
     FURTHEST,
     Labels,
     TargetMap,
+    calling,
     check_exactly,
     check_kind,
     check_member,
@@ -142,6 +143,13 @@ class Declaration:
                 raise ValueError(
                     f"schema={shown(schema)} must be a TableSchema or None: "
                     "TableSchema.load(path) reads a file."
+                )
+            selector = calling("sklearn.feature_selection._from_model", "fit")
+            if selector and selector.f_locals["self"].importance_getter == "auto":
+                raise ValueError(
+                    "SelectFromModel reads coef_, which a schema makes longer than the "
+                    "columns: pass importance_getter, a function of the fitted model "
+                    "that returns one number for each column."
                 )
             for name, usual in SHORT.items():
                 if name in given and not (given[name] is None or given[name] is usual):
@@ -501,9 +509,8 @@ class Reader:
                     f"y holds numbers beyond {FURTHEST:g}, whose squares overflow "
                     "float64: rescale the target, or declare target_bounds."
                 )
-            if (
-                math.isfinite(high) and not public
-            ):  # integers at the door, as of columns
+            # Integers at the door, as of columns.
+            if math.isfinite(high) and not public:
                 step = (high - low) * TARGET_STEP
                 y = low + np.rint((np.clip(y, low, high) - low) / step) * step
             target_map = TargetMap(log=loss_name(loss) in OF_RATES, low=low, high=high)

@@ -163,7 +163,8 @@ class SplineBlock(Block):
         missing = np.isnan(x)
         knots = self.knots if self.end is None else np.append(self.knots, self.end)
         x = np.clip(np.where(missing, knots[0], x), knots[0], knots[-1])
-        left = _knot_before(knots, x)
+        left = np.searchsorted(knots, x, side="right") - 1
+        left = np.minimum(left, len(knots) - 2)  # never the last knot
         places = np.stack([left, (left + 1) % len(self.knots)], axis=1)
         share = np.rint(_to_unit(x, knots[left], knots[left + 1]) * _GRID) / _GRID
         return self._replaced(places, np.stack([1 - share, share], axis=1), missing)
@@ -208,11 +209,6 @@ def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
         found.append(dataclasses.replace(block, start=start))
         start = found[-1].stop
     return tuple(found)
-
-
-def _knot_before(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the last knot that is not above x, but not the last of all."""
-    return np.minimum(np.searchsorted(knots, x, side="right") - 1, len(knots) - 2)
 
 
 def _to_unit(x: np.ndarray, low: Any, high: Any) -> np.ndarray:

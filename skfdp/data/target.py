@@ -712,8 +712,7 @@ def check_kind(kind: str, classes: Any) -> None:
     why, levels = _spelling(declared).misfit(kind), declared.tolist()
     if kind == "date" and not any(_written(moment(one)) == one for one in levels):
         why = "no declared value is the text of a date"
-    # The integers may be codes: before some fits scikit-learn replaces labels by 0,
-    # ..., k-1, and reads predictions as such codes.
+    # scikit-learn may have replaced labels by the integers 0, ..., k - 1.
     if kind == "integer" and declared.dtype.kind == "b":
         why = "these are booleans"
     if why is not None:
@@ -728,18 +727,22 @@ def _spelling(declared: np.ndarray) -> Spelling:
     return spelling_of(declared.tolist(), "classes", "label")
 
 
+def calling(module: str, function: str) -> Any:
+    """Return the innermost frame of a function that called this one, or None."""
+    frame, place = sys._getframe(), (module, function)
+    while frame and (frame.f_globals.get("__name__"), frame.f_code.co_name) != place:
+        frame = frame.f_back
+    return frame
+
+
 def check_member(classes: np.ndarray) -> None:
     """Refuse several classes in a member of one-vs-rest, which `predict` would do."""
-    frame = sys._getframe() if len(classes) > 2 else None
-    while frame is not None:
-        place = frame.f_globals.get("__name__"), frame.f_code.co_name
-        if place == ("sklearn.multiclass", "_fit_binary"):
-            raise ValueError(
-                f"classes={shown(classes.tolist())} has more than two labels, but each "
-                "member of one-vs-rest is fitted to 0 and 1: declare [0, 1] (in "
-                "OutputCodeClassifier [-1, 1]), or fit all classes without it."
-            )
-        frame = frame.f_back
+    if len(classes) > 2 and calling("sklearn.multiclass", "_fit_binary"):
+        raise ValueError(
+            f"classes={shown(classes.tolist())} has more than two labels, but each "
+            "member of one-vs-rest is fitted to 0 and 1: declare [0, 1] (in "
+            "OutputCodeClassifier [-1, 1]), or fit all classes without it."
+        )
 
 
 def check_exactly(y: np.ndarray, labels: Labels) -> None:

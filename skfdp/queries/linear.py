@@ -270,7 +270,11 @@ class LinearQuery:
             for one in work:
                 one.start(theta)
             if people is not None:
-                return self._sum_of_persons(*work, batch, people, start, stop, clip)
+                rows = work[0]
+                for part, ends in rows.parts_of_persons(batch, people, start, stop):
+                    residual = self._residual(rows, part, self._task)
+                    rows.add_persons(part, ends, residual, clip)
+                return rows.total()
             return self._sum_of_differences(work, batch, start, stop, clip)
 
     def _clip(self, unit: float) -> Clip:
@@ -289,12 +293,6 @@ class LinearQuery:
             limits = PerRow(limits_of(clip, self.n_outputs), 1, 0)
             clip = clip._replace(limits=limits)
         return clip
-
-    def _sum_of_persons(self, rows, batch, ends, start, stop, clip):
-        """Return the sum of the clipped contributions of persons, block by block."""
-        for part, own in rows.parts_of_persons(batch, ends, start, stop):
-            rows.add_persons(part, own, self._residual(rows, part, self._task), clip)
-        return rows.total()
 
     def _sum_of_differences(self, work, batch, start, stop, clip):
         """Return the sum of clipped differences to gradients of the public loss."""

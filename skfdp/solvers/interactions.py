@@ -39,7 +39,6 @@ from skfdp.data.grid import GridRows, Integers, blocks, lazy_rows, on_grid
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.statistics import GridRowSum, RowSum
 from skfdp.solvers.label_statistic import LabelStatistic
@@ -502,13 +501,6 @@ class WithInteractions:
         std = reach / most / (math.sqrt(min(share, MOST_OF_MARGINALS)) * budget.mu)
         return budget.event(MARGINALS, std, sensitivity=reach)
 
-    def _found(self, records: Records, plan: Plan, mechanism: Mechanism) -> np.ndarray:
-        """Release the means of the encoded columns; return them, all above 0."""
-        event, n = plan.event(MARGINALS), records.public.n_records
-        total = mechanism.release(MARGINALS, records.query(_encoded))
-        reach = reach_of(self.columns)
-        return np.maximum(total, event.noise_std[0]) * (reach / n)
-
     def run(self, records: Records, prepared, plan, mechanism, on_step) -> LinearFit:
         """Fit the method, and return its interactions beside its other weights."""
         if prepared.public is None:
@@ -520,7 +512,10 @@ class WithInteractions:
             method = dataclasses.replace(method, estimates=False)
         means = None
         if prepared.columns is None:
-            means = self._found(records, plan, mechanism)
+            event, n = plan.event(MARGINALS), records.public.n_records
+            total = mechanism.release(MARGINALS, records.query(_encoded))
+            total = np.maximum(total, event.noise_std[0])
+            means = total * (reach_of(self.columns) / n)
             products = ProductsOfShapes.of_independent(self.encoding, means)
             prepared = prepared._replace(products=products or prepared.products)
             source = records.X.source.wider(prepared.products)
