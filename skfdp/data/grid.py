@@ -158,8 +158,8 @@ def lazy_rows(
 ) -> LargeTable | np.ndarray | csr_array:
     """Return rows of `width` entries that `change` makes of blocks of `rows`.
 
-    They are made when they are read. CSR rows are made now, and with `keeps` few rows,
-    too, which callers must not change.
+    They are made when they are read. CSR rows are made now, and with `keeps` few rows
+    in memory, too, which callers must not change.
     """
     if issparse(rows):
         return change(rows)
@@ -167,7 +167,7 @@ def lazy_rows(
         found = rows.after(change, np.float64, width)
     else:
         found = LargeTable(rows, None, np.dtype(np.float64), width, (change,))
-    if not keeps or 8 * math.prod(found.shape) > MOST_KEPT:
+    if not keeps or found.on_disk or 8 * math.prod(found.shape) > MOST_KEPT:
         return found
     kept = np.empty(found.shape)
     for block in blocks(*kept.shape):
