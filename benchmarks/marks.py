@@ -362,7 +362,7 @@ MARKS = [
         0.5,
     ),
     Mark("    ahead of it", lambda: round(max(gains_of_networks()), 1), 5, least=True),
-    Mark("one raw row, of a peer's time", lambda: served(ROW.format("1"), 0), 0.3),
+    Mark("one raw row, of a peer's time", lambda: served(ROW.format("1"), 0), 0.4, 0.3),
     Mark("    20,000 rows", lambda: served(ROW.format("20,000"), 0), 0.25),
     Mark("    pair of partial dependence", lambda: served("25 x", 0), 0.1),
     Mark("to_sklearn(): 4,000 rows", lambda: served(ROW.format("4,000"), 1), 1.75, 1.5),
