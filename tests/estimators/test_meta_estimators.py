@@ -24,7 +24,7 @@ import skfdp
 from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
-pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 X = pd.DataFrame(np.random.default_rng(0).random((200, 4)), columns=list("abcd"))
 Y = {"c": (3 * X["a"]).astype(int).rename("y"), "r": X["a"].rename("y")}
 SOON = {"random_state": 0, "epsilon": 8.0, "solver": NoisyGradientDescent(max_iter=2)}
@@ -140,6 +140,7 @@ def test_there_are_forty_uses():
     assert len(USES) == 40
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("use", USES)
 def test_a_use_fits_or_is_refused(use, model):
@@ -153,3 +154,14 @@ def test_a_use_fits_or_is_refused(use, model):
         told = any(f"/{name}/" in last.filename for name in ("skfdp", "sklearn"))
         told &= last.line.startswith("raise") or "has no attribute" in str(error)
         assert told, f"{last}: {error!r}"
+
+
+def test_a_selector_reads_importances_of_the_columns_of_a_schema():
+    ledger, y = skfdp.PrivacyLedger(), Y["c"]
+    model = clone(MODELS["schema"]).set_params(ledger=ledger)
+    with pytest.raises(ValueError, match="pass importance_getter"):
+        fs.SelectFromModel(model).fit(X, y)
+    assert not ledger.entries
+    sizes = np.arange(X.shape[1])
+    selector = fs.SelectFromModel(model, importance_getter=lambda fitted: sizes)
+    assert selector.fit(X, y).transform(X).shape[1] == (sizes >= sizes.mean()).sum()
