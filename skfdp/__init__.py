@@ -58,6 +58,7 @@ WINGS.update(
     dask="skfdp.dask_tables",
     export="skfdp.export",
     files="skfdp.files",
+    html="skfdp.privacy.report_html",
     torch="skfdp.queries.torch",
 )
 

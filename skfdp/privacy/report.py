@@ -25,8 +25,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skfdp.addresses import public
-from skfdp.privacy import checks, report_html, report_text
+from skfdp.addresses import public, wing
+from skfdp.privacy import checks, report_text
 from skfdp.privacy.accounting import Disclosed, composed_guarantee, cost, is_pure
 from skfdp.privacy.assumptions import (
     KNOWN,
@@ -308,7 +308,7 @@ class PrivacyReport:
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML page: statement, trade-off curve and annex."""
-        Path(path).write_text(report_html.document(self), encoding="utf-8")
+        Path(path).write_text(wing("html").document(self), encoding="utf-8")
 
     def to_registry(self, context: Mapping[str, str] | None = None) -> str:
         """Return an entry of OpenDP's Deployments Registry, as YAML text.
@@ -362,7 +362,7 @@ class PrivacyReport:
         return f"<{report_text.title(self)}: {spent}>"
 
     def _repr_html_(self) -> str:
-        return report_html.fragment(self)
+        return wing("html").fragment(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return strictly JSON-able values; infinite numbers are the string "inf"."""
