@@ -142,8 +142,7 @@ class InputScaler:
             else:
                 ends = np.append(0, np.cumsum(own[columns]))[rows.indptr]
             given = bound, self.normalize, unit_of_squares(own.sum())
-            found = _shortened(values.ravel(), ends, *given)
-        found = found.reshape(values.shape)
+            found = _shortened(values, ends, *given)
         if own.all():
             return rows_of(found)
         out = out.copy()
@@ -233,27 +232,32 @@ def _shortened(entries, ends, bound: float, normalize: bool, unit: float) -> np.
 
     With `normalize` each row is divided by its norm, whatever `bound` is.
 
-    `entries`, float64, holds all rows one after the other; row i starts at ends[i] and
-    stops before ends[i + 1]. Squares are multiplied by `unit` and rounded up to
-    integers. Their sums are therefore exact, for dense and for sparse rows, in any
-    block.
+    `entries`, float64, are dense rows, or those of all sparse rows one after the other;
+    row i starts at ends[i] and stops before ends[i + 1]. Squares are multiplied by
+    `unit` and rounded up to integers. Their sums are therefore exact, for dense and for
+    sparse rows, in any block.
     """
+
+    def spread(numbers: np.ndarray) -> np.ndarray:
+        return numbers[:, None] if entries.ndim == 2 else np.repeat(numbers, sizes)
+
     sizes = np.diff(ends)
     starts, sizes = ends[:-1][sizes > 0], sizes[sizes > 0]
     if not len(starts):
         return entries
     # Scaling by powers of two is exact and prevents over- and underflow of the squares.
     # There are two factors, because a single one might exceed float64.
-    exponent = -np.frexp(np.maximum.reduceat(np.abs(entries), starts))[1]
+    exponent = -np.frexp(np.maximum.reduceat(np.abs(entries).ravel(), starts))[1]
     near = np.clip(exponent, -999, 999)
     first, second = np.ldexp(1.0, near), np.ldexp(1.0, exponent - near)
-    scaled = entries * np.repeat(first, sizes) * np.repeat(second, sizes)
+    scaled = entries * spread(first)
+    scaled *= spread(second)
     squares = np.ceil(scaled * scaled * unit)
-    longest = np.sqrt(np.add.reduceat(squares, starts) / unit)
+    longest = np.sqrt(np.add.reduceat(squares.ravel(), starts) / unit)
     if not normalize:
         longest = np.maximum(longest, np.ldexp(bound, exponent))
     longest[longest == 0] = 1.0
-    return scaled / np.repeat(longest, sizes)
+    return np.divide(scaled, spread(longest), out=scaled)
 
 
 def divisor_of_rows(longest: float | None) -> float:
