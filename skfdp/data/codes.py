@@ -199,14 +199,15 @@ class CodedGridRows(Integers):
         # Terms may wrap around, but not the result: both are modulo 2**64.
         return (self._columns @ sums.T).T - np.outer(total, self.shift)
 
-    def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def products(self, some: slice | np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return products with weights; see `GridRows`."""
         from skfdp.kernels import codes
 
+        numbers = np.r_[some]
         out = np.empty((len(weights), len(numbers)))
         given = self.codes, self.n_categories, numbers
         codes.margins(*given, *self.on_levels(weights.astype(np.int64)), 1.0, out)
-        own = self.beside.products(numbers, weights[:, self.dense])
+        own = self.beside.products(some, weights[:, self.dense])
         return out.T + self.step * own
 
     def floats(self, rows: slice | np.ndarray) -> np.ndarray:
@@ -214,15 +215,16 @@ class CodedGridRows(Integers):
         numbers = np.arange(self.n_rows)[rows]
         return self.products(numbers, np.eye(self.n_columns)) * self.unit
 
-    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+    def weighted_sum(self, some: slice | np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return the sum of rows times integers; see `GridRows`."""
         from skfdp.kernels import codes
 
         sums, total = np.zeros((1, self.levels.shape[0]), np.int64), np.zeros(1, int)
-        given = self.codes, self.n_categories, numbers, integers[None]
+        numbers = np.r_[some]
+        given = self.codes, self.n_categories, numbers, factors[None]
         codes.add(*given, sums, total)
         found = self.of_levels(sums, total)[0]
-        found[self.dense] += self.step * self.beside.weighted_sum(numbers, integers)
+        found[self.dense] += self.step * self.beside.weighted_sum(some, factors)
         return found
 
     @functools.cached_property

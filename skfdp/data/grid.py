@@ -288,12 +288,12 @@ class GridRows(Integers):
             return target, 1, 0
         return memory.reshape(-1), memory.shape[1], first
 
-    def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def products(self, some: slice | np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the exact products of some rows x with integer weights, as float64.
 
-        `weights` are float64 (K, n_columns), and the result (len(numbers), K).
+        `weights` are float64 (K, n_columns), and the result (n_rows, K).
         """
-        return self.values[numbers].astype(np.float64) @ weights.T
+        return self.values[some].astype(np.float64) @ weights.T
 
     def inner_products(self, other: GridRows) -> np.ndarray:
         """Return the exact inner product of each row with the same row of `other`."""
@@ -318,16 +318,13 @@ class GridRows(Integers):
             on_disk=self.reader is not None,
         )
 
-    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
-        """Return the int64 sum of the rows x of these numbers times integers.
+    def weighted_sum(self, some: slice | np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return the int64 sum of a block of rows x times factors.
 
-        `integers` are float64, and sums of 4,096 products must be below 2**53.
+        `factors` are integers, as float64; the sum of products must be below 2**53.
         """
-        total = np.zeros(self.n_columns, dtype=np.int64)
-        for block in blocks(len(numbers), self.n_columns):
-            rows = self.values[numbers[block]].astype(np.float64)
-            total += (integers[block] @ rows).astype(np.int64)  # exact in any order
-        return total
+        rows = self.values[some].astype(np.float64)
+        return (factors @ rows).astype(np.int64)  # exact in any order
 
     @classmethod
     def build(
@@ -470,9 +467,9 @@ class SparseGridRows(Integers):
         shape = self.n_rows, self.n_columns
         return csr_array((self.data, self.indices, self.indptr), shape=shape)
 
-    def products(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def products(self, some: slice | np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return products with weights; see `GridRows`."""
-        found = self.stored[numbers].astype(np.float64) @ weights.T
+        found = self.stored[some].astype(np.float64) @ weights.T
         return found - self.shift.astype(np.float64) @ weights.T
 
     def inner_products(self, other: SparseGridRows) -> np.ndarray:
@@ -488,10 +485,10 @@ class SparseGridRows(Integers):
         given = {"centre": mean / step, "scale": after * step}
         return GridRows.build(self.stored, None, bias=bias, **given)
 
-    def weighted_sum(self, numbers: np.ndarray, integers: np.ndarray) -> np.ndarray:
+    def weighted_sum(self, some: slice | np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return the sum of rows times integers; see `GridRows`."""
-        integers = integers.astype(np.int64)
-        rows = self.stored[numbers].astype(np.int64)
+        integers = factors.astype(np.int64)
+        rows = self.stored[some].astype(np.int64)
         return rows.T @ integers - self.shift * integers.sum()
 
     @classmethod

@@ -16,7 +16,6 @@ from skfdp.data.grid import (
     GridRows,
     Integers,
     blocks,
-    row_blocks,
     stored_entries,
     sum_unit,
 )
@@ -27,8 +26,6 @@ from skfdp.privacy.events import Relation
 from skfdp.queries import no_rows
 from skfdp.queries.linear import LinearQuery
 
-# Number of rows whose factors are in memory at once.
-_MANY = 2**16
 #: Rows have norm at most 1 up to rounding; this factor covers the rounding.
 SHRINK = 1 - 1e-9
 # Replaces numbers that are not finite, and clips rows to norm 1.
@@ -42,9 +39,9 @@ class _Sum:
     subclass returns the int64 sum of one block of rows.
     """
 
-    #: The private table, which is read in blocks of rows.
-    table: np.ndarray | csr_array
     n_rows: int
+    #: Number of entries of a row, from which the size of a block follows.
+    n_entries: int
     shape: tuple[int, ...]
     #: L2 bound of a contribution.
     clip_norm = 1.0
@@ -79,11 +76,9 @@ class _Sum:
     def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
         """Return the int64 sum over the batch, in `unit`; None means every row."""
         total = np.zeros(self.shape, dtype=np.int64)
-        for block in row_blocks(self.table):
-            # A batch has distinct rows, so it is not longer than the table.
-            index = block if batch is None else batch[block]
-            if batch is None or len(index):
-                total += self._of_block(index, unit)
+        n_rows = self.n_rows if batch is None else len(batch)
+        for block in blocks(n_rows, self.n_entries):
+            total += self._of_block(block if batch is None else batch[block], unit)
         return total
 
 
@@ -108,8 +103,8 @@ class RowSum(_Sum):
 
     def __post_init__(self):
         vars(self).update(
-            table=self.X,
             n_rows=self.X.shape[0],
+            n_entries=self.X.shape[1],
             shape=(self.X.shape[1],),
             replaced=math.sqrt(2) if self.nonnegative else None,
             finest=2.0**-30,
@@ -154,6 +149,7 @@ class GridRowSum(_Sum):
             )
         vars(self).update(
             n_rows=rows.n_rows,
+            n_entries=rows.n_entries,
             shape=(rows.n_columns,),
             replaced=math.sqrt(2) if self.nonnegative else None,
             # The integers that multiply rows have at most 14 bits.
@@ -161,18 +157,11 @@ class GridRowSum(_Sum):
             largest_std=SAFE_STD_OF_PRODUCTS,
         )
 
-    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
-        """Return the int64 sum over the batch, in `unit`; None means every row."""
-        rows, of_rows = self.rows, self.rows.unit / self.bound
-        total = np.zeros(self.shape, dtype=np.int64)
-        size = self.n_rows if batch is None else len(batch)
-        for start in range(0, size, _MANY):
-            stop = min(start + _MANY, size)
-            part = np.arange(start, stop) if batch is None else batch[start:stop]
-            lengths = np.sqrt(rows.squared_norms[part]) * of_rows
-            factor = np.trunc(of_rows / unit * SHRINK / np.maximum(lengths, 1.0))
-            total += rows.weighted_sum(part, factor)
-        return total
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        of_rows = self.rows.unit / self.bound
+        lengths = np.sqrt(self.rows.squared_norms[index]) * of_rows
+        factor = np.trunc(of_rows / unit * SHRINK / np.maximum(lengths, 1.0))
+        return self.rows.weighted_sum(index, factor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,8 +189,8 @@ class CrossSum(_Sum):
     def __post_init__(self):
         n_rows, n_private = self.rows.values.shape
         vars(self).update(
-            table=self.rows.values,
             n_rows=n_rows,
+            n_entries=n_private,
             shape=(self.regressors.shape[1] * n_private + 1,),
             replaced=math.sqrt(2) if self.nonnegative else None,
             capacity=FULL_WEIGHT * n_rows,
@@ -250,7 +239,7 @@ class LabelSum(_Sum):
     _no_rows = no_rows(), np.empty(0, np.int64)
 
     def __post_init__(self):
-        table, n_parts = self.rows.values, 1
+        rows, n_parts = self.rows, 1
         clip_norm, moved = self.row_bound, self.row_bound * math.sqrt(2)
         if self.n_outputs == 1:
             clip_norm, moved, n_parts = self.row_bound / 2, None, 2
@@ -260,9 +249,9 @@ class LabelSum(_Sum):
         vars(self).update(
             # The number K of classes for centred labels, otherwise 1.
             _n_parts=n_parts,
-            table=table,
-            n_rows=len(table),
-            shape=(self.n_outputs, table.shape[1]),
+            n_rows=rows.n_rows,
+            n_entries=rows.n_entries,
+            shape=(self.n_outputs, rows.n_columns),
             clip_norm=clip_norm,
             # With several classes one entry decreases and another one increases.
             replaced=moved,
@@ -286,7 +275,8 @@ class LabelSum(_Sum):
         else:
             labels = self._n_parts * np.eye(self.n_outputs)[target] - self.centred
         # Integers below 2**53 are exact in float64.
-        return (labels.T @ self.table[index].astype(np.float64)).astype(np.int64)
+        rows = self.rows.values[index].astype(np.float64)
+        return (labels.T @ rows).astype(np.int64)
 
 
 # Histograms: counts of the numbers of each column in public bins.
@@ -390,8 +380,8 @@ class BinCounts(_Sum):
     def __post_init__(self):
         n_rows, n_columns = self.X.shape
         vars(self).update(
-            table=self.X,
             n_rows=n_rows,
+            n_entries=getattr(self.X, "nnz", n_rows * n_columns) // max(1, n_rows),
             shape=(n_columns, self.rule.n_bins),
             clip_norm=math.sqrt(n_columns),
             # In each column one count decreases by 1, and another count increases by 1.
@@ -459,8 +449,13 @@ class TemperatureSum(_Sum):
 
     def __post_init__(self):
         n_points = len(self.points)
+        integers, units = zip(_integers(self.start), _integers(self.step), strict=True)
+        units = np.array(units) * self.query.rows.unit
         vars(self).update(
+            # The integers of `start` and `step`, and the units of products with rows.
+            _both=(np.vstack(integers), np.repeat(units, len(self.start))),
             n_rows=self.query.n_rows,
+            n_entries=self.query.rows.n_entries,
             shape=(n_points,),
             clip_norm=self.bound(self.query.loss, self.n_classes, n_points),
             capacity=self.query.capacity,
@@ -472,37 +467,27 @@ class TemperatureSum(_Sum):
         """Return the L2 bound of a contribution; see the guarantees."""
         return math.sqrt(n_points) * loss.max_residual(n_classes)
 
-    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
-        """Return the int64 sum over the batch; None means every record."""
-        total = np.zeros(self.shape, dtype=np.int64)
-        size = self.n_rows if batch is None else len(batch)
-        query, rows = self.query, self.query.rows
-        start_integers, own = _integers(self.start)
-        step_integers, other = _integers(self.step)
-        both = np.vstack([start_integers, step_integers])
-        units = np.repeat([own * rows.unit, other * rows.unit], len(self.start))
+    @np.errstate(all="ignore")  # a warning would reveal private margins
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        query, (both, units), total = self.query, self._both, []
         most = query.loss.max_residual(self.n_classes)
         bound, below = math.floor(most / unit), most * SHRINK
-        with np.errstate(all="ignore"):  # a warning would reveal private margins
-            for block in blocks(size, rows.n_entries):
-                index = np.arange(block.start, block.stop)
-                index = index if batch is None else batch[index]
-                start, step = np.split(rows.products(index, both) * units, 2, axis=1)
-                if query.offset is not None:
-                    start += query.offset[index]
-                norm = np.sqrt(_inner(step, step))
-                for place, point in enumerate(self.points):
-                    margins = start + point * step
-                    residual = query.loss.residual(margins, query.target[index])
-                    length = norm
-                    if self.n_classes:
-                        largest = query.loss.largest_residual(margins)
-                        length = norm * np.sqrt(_inner(largest, largest)) / below
-                    cut = step / np.maximum(length, self.reach)[:, None]
-                    own = np.trunc(_inner(residual, cut) / unit)
-                    own = np.clip(np.nan_to_num(own), -bound, bound)
-                    total[place] += int(own.sum())  # integers below 2**53
-        return total
+        start, step = np.split(query.rows.products(index, both) * units, 2, axis=1)
+        if query.offset is not None:
+            start += query.offset[index]
+        norm = np.sqrt(_inner(step, step))
+        for point in self.points:
+            margins = start + point * step
+            residual = query.loss.residual(margins, query.target[index])
+            length = norm
+            if self.n_classes:
+                largest = query.loss.largest_residual(margins)
+                length = norm * np.sqrt(_inner(largest, largest)) / below
+            cut = step / np.maximum(length, self.reach)[:, None]
+            own = np.trunc(_inner(residual, cut) / unit)
+            own = np.clip(np.nan_to_num(own), -bound, bound)
+            total.append(int(own.sum()))  # of integers below 2**53
+        return np.array(total)
 
 
 def _integers(weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -569,6 +554,7 @@ class ScoreTable(_Sum):
         moved = math.sqrt(2.0 * (self.n_cells > 1) + of_losses)
         vars(self).update(
             n_rows=len(self.cells),
+            n_entries=1 + n_losses,
             #: Rows are groups; columns are cells, losses and squares.
             shape=(self.n_groups, self.n_cells + 2 * n_losses),
             clip_norm=clip_norm,
@@ -585,10 +571,8 @@ class ScoreTable(_Sum):
         losses = np.empty((0, n_losses))
         return cls(none, losses, none, n_cells, n_groups, capacity)
 
-    def exact_sum(self, theta, batch, unit: float) -> np.ndarray:
-        """Return the int64 table of the batch, in `unit`; None means every row."""
-        rows = slice(None) if batch is None else batch
-        cells, losses, group = self.cells[rows], self.losses[rows], self.group[rows]
+    def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
+        cells, losses, group = self.cells[index], self.losses[index], self.group[index]
         total = np.zeros(self.shape, dtype=np.int64)
         grouped = (group >= 0) & (group < self.n_groups)
         counted = grouped & (cells >= 0) & (cells < self.n_cells)

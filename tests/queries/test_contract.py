@@ -102,7 +102,8 @@ def slopes(table, n_outputs=N_GROUPS, loss=LOG_LOSS):
 
 def no_slopes(n_classes, loss=LOG_LOSS):
     """Return the query of `slopes` over no records."""
-    query, none = LinearQuery(no_rows(), np.empty(0, int), loss, 1, 1.0, 0), np.empty(0)
+    query = LinearQuery(no_rows(), np.empty(0, int), loss, 1, 1.0, 0)
+    none = np.empty((1, 0))
     return TemperatureSum(query, n_classes, none, none, (0.2, 1.0), 1.0)
 
 
