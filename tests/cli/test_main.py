@@ -126,22 +126,17 @@ def test_saved_models_hold_no_datum_and_predict_as_in_python(run, tmp_path, suff
     assert CANARY_TEXT.encode() not in content
     assert str(tmp_path).encode() not in content
     model = saving.load(path)
-    assert skfdp.report(model).epsilon == pytest.approx(3.0)
+    facts = skfdp.report(model)
+    assert facts.epsilon == pytest.approx(3.0) and facts.n_records == N
+    assert facts.seeded and not any(
+        "not published" in a.text for a in facts.assumptions
+    )
     # The same schema in Python is the same model, to the last bit.
     schema = TableSchema.load("s.toml")
     X, y = schema.split(pd.read_csv("people.csv", dtype=str, na_filter=False))
     own = FeatureDPLogisticRegression(3.0, schema=schema, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, own.coef_)
     np.testing.assert_array_equal(model.predict_proba(X), own.predict_proba(X))
-
-
-def test_no_evaluation_trains_on_all_rows(run):
-    status, out, err = run("--no-evaluate", "--report", "r.json", "--seed", 3)
-    assert status == 0, err
-    assert "accuracy" not in out and "most frequent" not in out
-    facts = skfdp.privacy.read_report("r.json")
-    assert facts.n_records == N and facts.seeded
-    assert not any("not published" in item.text for item in facts.assumptions)
 
 
 def test_a_split_depends_on_the_number_of_rows_and_the_groups_alone():

@@ -173,13 +173,6 @@ def test_a_text_that_is_not_utf_8_is_an_undeclared_category():
         FeatureDPLogisticRegression(schema=schema).fit(table.assign(y=Y), Y)
 
 
-def test_selected_columns_of_text_are_texts():
-    """A Categorical would list all texts, and refuse others in later steps."""
-    schema = TableSchema({"c": Category(["a", "b"])})
-    found = schema.select(pd.DataFrame({"c": ["a", "z", None]}))["c"]
-    assert found.dtype == object and found.tolist() == ["a", "z", None]
-
-
 # -- text among numbers ---------------------------------------------------------------
 def loose(kind):
     """Return a table of numbers in which some private cells are text."""
@@ -210,16 +203,6 @@ def test_text_in_a_column_declared_as_a_number_is_missing(name, kind):
     plain = plain.to_numpy() if kind in ("array", "list") else plain
     typed = dict.fromkeys(TABLE, (0, 40)) if kind[:2] in ("po", "py") else (0, 40)
     check_same(clone(MODELS[name]).set_params(bounds=typed), loose(kind), plain)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_text_in_a_public_column_or_target_is_refused():
-    model = clone(MODEL).set_params(public_features=["stay"])
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(loose("frame"), Y)
-    target = np.array(["n/a", *DAYS[1:]], dtype=object)
-    with pytest.raises(ValueError, match="y holds"):
-        clone(REGRESSOR).set_params(public_target=True).fit(TABLE, target)
 
 
 # -- F08: durations, times, periods, dates --------------------------------------------

@@ -392,24 +392,6 @@ def test_g09_types_of_numbers_are_warned_of_with_a_remedy():
         schemas[fine].select(table)  # private: not a word about values
 
 
-def test_what_is_missing_in_a_public_column_is_said_with_one_example():
-    columns = {
-        "born": Date("1930-01-01", "2010-12-31", format="%d.%m.%y", public=True),
-        "kind": Category(["a"], public=True),
-        "hidden": Date("1930-01-01", "2010-12-31", format="%d.%m.%y"),
-    }
-    table = pd.DataFrame({"born": ["01.02.40", "31.02.40"], "kind": ["a", "ü"]})
-    table["hidden"] = "canary"
-    schema = TableSchema(columns)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        schema.read(table)
-    told = "public column '{}': 1 of 2 values cannot be read as {}, such as '{}'."
-    facts = ("born", "dates", "31.02.40"), ("kind", "categories", "ü")
-    wanted = [told.format(*one) for one in facts]
-    assert [str(one.message) for one in said] == schema.check(table) == wanted
-
-
 # -- A3: partitions of Dask ------------------------------------------------------------
 def collection(parts, meta=None):
     dd, dask = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask")
