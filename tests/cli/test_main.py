@@ -174,20 +174,6 @@ def test_only_small_tables_limit_the_threads_of_blas(monkeypatch):
         assert many == threads()
 
 
-def test_ledger_is_charged_for_the_released_fit_alone(run, refusal):
-    ledger = ["--limit", "1.5", "--ledger", "spent.sqlite"]
-    status, out, err = run(*ledger, "--evaluate")
-    assert status == 2 and "--evaluate and --ledger exclude each other" in err
-    assert not Path("spent.sqlite").exists()
-    status, out, err = run(*ledger, "--model", "m.joblib")
-    assert status == 0, err
-    assert "epsilon 1 of 1.5 spent on these data so far" in out
-    assert "most frequent label" not in out
-    entries = skfdp.PrivacyLedger("spent.sqlite").entries
-    assert len({entry.charge for entry in entries}) == 1
-    assert saving.load("m.joblib").ledger is None
-
-
 def test_add_or_remove_one_hides_the_number_of_rows(run):
     options, private = ["--relation", "add_or_remove_one"], with_public()
     assert "pass --n-records with a" in run(*options, types=private)[2]
@@ -435,11 +421,16 @@ def test_third_run_passes_the_limit(command, refusal, tmp_path):
     ledger = ["--ledger", "spent.sqlite"]
     sentence = refusal(*FIT, *ledger)
     assert "has no limit yet: give --limit EPSILON" in sentence
+    sentence = refusal(*FIT, *ledger, "--limit", 1.6, "--evaluate")
+    assert "--evaluate and --ledger exclude each other" in sentence
     assert not (tmp_path / "spent.sqlite").exists()
     new = f"{tmp_path / 'spent.sqlite'} is a new ledger: no earlier fit counts in it."
     for options, is_new in ((["--limit", 1.6], True), ([], False)):
-        status, out, _ = command(*FIT, *ledger, *options)
+        status, out, _ = command(*FIT, *ledger, *options, "--model", f"{is_new}.joblib")
         assert (status, new in out) == (0, is_new)
+        assert "of 1.6 spent on these data so far" in out
+        assert "most frequent label" not in out  # its fits would be charged
+        assert saving.load(f"{is_new}.joblib").ledger is None
     sentence = refusal(*FIT, *ledger)
     assert "budget exhausted" in sentence and "nothing was charged" in sentence
     entries = skfdp.PrivacyLedger("spent.sqlite").entries
