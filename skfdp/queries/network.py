@@ -301,7 +301,8 @@ class MLPQuery:
             target[: len(part)] = self.target[part]
             errors = loss.residual(margins, target)
             errors *= self.class_weight[target][:, None]
-        errors, error_scale = ops.integers(errors[: len(part)], _FACTOR_BITS)
+        errors = ops.place(errors[: len(part)])
+        errors, error_scale = ops.integers(errors, _FACTOR_BITS)
         layers = []
         for number in reversed(range(len(weights))):
             a = inputs[number]
@@ -335,29 +336,38 @@ class MLPQuery:
 
 
 class Operations:
-    """The operations of the network query on NumPy arrays."""
+    """The operations of the network query on NumPy arrays; see `queries.torch`."""
 
     #: Number of blocks of rows that are computed at once.
     n_blocks = 1
+    _library: Any = np
 
     def __init__(self, dtype: str, device: str | None = None):
         self._dtype = np.dtype(dtype)
 
-    def place(self, values: np.ndarray) -> np.ndarray:
-        """Return int16 records unchanged; `queries.torch` copies them to the device."""
+    def place(self, values: np.ndarray) -> Any:
+        """Return an array unchanged; `queries.torch` copies it to the device."""
         return values
 
-    def host(self, a: np.ndarray) -> np.ndarray:
+    def host(self, a: Any) -> np.ndarray:
         """Return the array unchanged; `queries.torch` copies it from the device."""
         return a
 
-    def weights(self, integers: np.ndarray) -> np.ndarray:
-        """Return transposed integer weights in the dtype of the products."""
-        return np.ascontiguousarray(integers.T, dtype=self._dtype)
+    def _floats(self, a: Any) -> Any:
+        """Return an array as float64."""
+        return a.astype(np.float64, copy=False)
 
-    def take(self, records: np.ndarray, part: np.ndarray) -> np.ndarray:
-        """Return some records in the dtype of the products."""
-        return records[part].astype(self._dtype)
+    def _factors(self, a: Any) -> Any:
+        """Return integers in the dtype of the products."""
+        return a.astype(self._dtype)
+
+    def weights(self, integers: np.ndarray) -> Any:
+        """Return transposed integer weights in the dtype of the products."""
+        return self._factors(self.place(np.ascontiguousarray(integers.T)))
+
+    def take(self, records: Any, part: np.ndarray) -> Any:
+        """Return some int16 records in the dtype of the products."""
+        return self._factors(records[self.place(part)])
 
     @np.errstate(all="ignore")  # a warning would reveal a private value
     def activate(self, z, row_scale, column_scale, bits):
@@ -366,48 +376,52 @@ class Operations:
         The argument of the ReLU is ``row_scale[i] * column_scale[k] * z[i, k]``. Row i
         of the integers times its scale is the rounded activation.
         """
-        rows = np.column_stack([np.maximum(z, 0) * column_scale, 1.0 / row_scale])
-        whole, power = self._rounded(rows, bits)
-        return whole, np.where(power > 0, row_scale / power, 0.0)
+        scale, positive = self.place(row_scale), self._floats(z).clip(0.0)
+        parts = positive * self.place(column_scale), (1.0 / scale)[:, None]
+        whole, power = self._rounded(self._library.hstack(parts), bits)
+        scale = self._library.where(power > 0, scale / power, 0.0)
+        return whole, self.host(scale)
 
     @np.errstate(all="ignore")
-    def integers(self, errors: np.ndarray, bits: int):
+    def integers(self, errors: Any, bits: int):
         """Return rows rounded to integers of at most `bits` bits, and their scales.
 
         Row i of the integers times its scale is the rounded row. A row with a NaN or
         infinite entry becomes 0.
         """
-        whole, power = self._rounded(errors, bits)
-        return whole, np.where(power > 0, 1 / power, 0.0)
+        whole, power = self._rounded(self._floats(errors), bits)
+        return whole, self.host(self._library.where(power > 0, 1 / power, 0.0))
 
     def back(self, errors, scale, weights, weight_scale, inputs, bits):
         """Return the errors of the layer below as integers, and their scales."""
-        z = np.where(inputs[:, :-1] > 0, errors @ weights * weight_scale, 0.0)
+        z = self._floats(errors @ weights) * self.place(weight_scale)
+        z = self._library.where(inputs[:, :-1] > 0, z, 0.0)
         out, factor = self.integers(z, bits)
         return out, scale * factor
 
-    def dots(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def dots(self, a: Any, b: Any) -> np.ndarray:
         """Return the inner product of each pair of rows, float64."""
         return np.einsum("ij,ij->i", a, b, dtype=np.float64)
 
-    def largest(self, a: np.ndarray) -> np.ndarray:
+    def largest(self, a: Any) -> np.ndarray:
         """Return the largest absolute value of each row."""
-        return np.abs(a).max(axis=1).astype(np.float64)
+        return self.host(self._library.amax(abs(a), 1)).astype(np.float64)
 
-    def truncated(self, errors, multiplier, largest: float) -> np.ndarray:
+    def truncated(self, errors, multiplier, largest: float) -> Any:
         """Return float64 ``trunc(errors * multiplier)``, saturated at `largest`.
 
         There is one multiplier for each row of errors.
         """
-        return np.trunc(np.clip(self.scaled(errors, multiplier), -largest, largest))
+        scaled = self.scaled(errors, multiplier)
+        return self._library.trunc(scaled.clip(-largest, largest))
 
-    def scaled(self, errors, multiplier) -> np.ndarray:
+    def scaled(self, errors, multiplier) -> Any:
         """Return each row of errors times its multiplier, float64."""
-        return errors * multiplier[:, None]
+        return self._floats(errors) * self.place(multiplier)[:, None]
 
     def sum_of_products(self, inputs, errors) -> np.ndarray:
         """Return float64 ``inputs.T @ errors``, which is exact for integers."""
-        return inputs.T.astype(np.float64) @ errors
+        return self.host(self._floats(inputs).T @ errors)
 
     def exact_sum(self, inputs, errors, n_exact: int) -> np.ndarray:
         """Return int64 ``inputs.T @ errors`` of integers, for at most `n_exact` rows.
@@ -427,7 +441,7 @@ class Operations:
         power = np.ldexp(1.0, bits - np.frexp(largest)[1])
         power[~((0.0 < largest) & (largest < np.inf) & (power < np.inf))] = 0.0
         whole = np.where(power[:, None] > 0.0, np.rint(rows * power[:, None]), 0.0)
-        return whole.astype(self._dtype), power
+        return self._factors(whole), power
 
 
 class Weights(NamedTuple):

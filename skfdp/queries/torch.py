@@ -1,7 +1,7 @@
 """Operations of the network query on torch tensors; the only importer of torch.
 
-Each operation returns the same numbers as the operation of this name in
-`queries.network`, because matrices are integers that the dtype represents exactly.
+Each operation returns the same numbers as on NumPy arrays, because matrices are
+integers that the dtype represents exactly.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skfdp.privacy.checks import shown
+from skfdp.queries import network
 
 try:
     import torch
@@ -48,75 +49,35 @@ def check_device(device: str | None) -> None:
         )
 
 
-class Operations:
+class Operations(network.Operations):
     """The operations of the network query on torch tensors."""
+
+    _library = torch
 
     def __init__(self, dtype: str, device: str | None = None):
         self._dtype = getattr(torch, dtype)
         self._device = torch.device("cpu" if device is None else device)
-        self._powers = self._tensor(_POWERS)
+        self._powers = self.place(_POWERS)
         # The CPU starts each operation of a GPU, which takes longer than a small block.
         self.n_blocks = 1 if self._device.type == "cpu" else _BLOCKS_OF_GPU
 
     def place(self, values: np.ndarray) -> torch.Tensor:
-        """Copy int16 records to the device."""
-        return self._tensor(values)
+        """Copy an array to the device."""
+        return torch.from_numpy(values).to(self._device)
 
     def host(self, a: torch.Tensor) -> np.ndarray:
         """Return a tensor as a NumPy array."""
         return a.cpu().numpy()
 
-    def weights(self, integers: np.ndarray) -> torch.Tensor:
-        """Return transposed integer weights in the dtype of the products."""
-        return self._tensor(np.ascontiguousarray(integers.T)).to(self._dtype)
+    def _floats(self, a: torch.Tensor) -> torch.Tensor:
+        return a.double()
 
-    def take(self, records: torch.Tensor, part: np.ndarray) -> torch.Tensor:
-        """Return some records in the dtype of the products."""
-        return records[self._tensor(part)].to(self._dtype)
-
-    def activate(self, z, row_scale, column_scale, bits):
-        """Return the ReLU with a constant 1 appended, as integers, and row scales."""
-        rows = self._tensor(row_scale)
-        constant = (1.0 / rows)[:, None]
-        a = torch.hstack(
-            [z.double().clamp(min=0) * self._tensor(column_scale), constant]
-        )
-        out, power = self._rounded(a, bits)
-        scale = torch.where(power > 0, rows / power, 0.0)
-        return out, self.host(scale)
-
-    def integers(self, errors, bits: int):
-        """Return rows rounded to integers of at most `bits` bits, and their scales."""
-        if isinstance(errors, np.ndarray):
-            errors = self._tensor(errors)
-        out, power = self._rounded(errors.double(), bits)
-        return out, self.host(torch.where(power > 0, 1 / power, 0.0))
-
-    def back(self, errors, scale, weights, weight_scale, inputs, bits):
-        """Return the errors of the layer below as integers, and their scales."""
-        z = (errors @ weights).double() * self._tensor(weight_scale)
-        out, factor = self.integers(torch.where(inputs[:, :-1] > 0, z, 0.0), bits)
-        return out, scale * factor
+    def _factors(self, a: torch.Tensor) -> torch.Tensor:
+        return a.to(self._dtype)
 
     def dots(self, a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
         """Return the inner product of each pair of rows, exactly."""
         return self.host((a.double() * b.double()).sum(dim=1))
-
-    def largest(self, a: torch.Tensor) -> np.ndarray:
-        """Return the largest absolute value of each row."""
-        return self.host(a.abs().amax(dim=1).double())
-
-    def truncated(self, errors, multiplier, largest: float) -> torch.Tensor:
-        """Return float64 ``trunc(errors * multiplier)``, saturated at `largest`."""
-        return self.scaled(errors, multiplier).clamp(-largest, largest).trunc()
-
-    def scaled(self, errors, multiplier) -> torch.Tensor:
-        """Return each row of errors times its multiplier, float64."""
-        return errors.double() * self._tensor(multiplier)[:, None]
-
-    def sum_of_products(self, inputs, errors) -> np.ndarray:
-        """Return float64 ``inputs.T @ errors``, which is exact for integers."""
-        return self.host(inputs.double().T @ errors)
 
     def exact_sum(self, inputs, errors, n_exact: int) -> np.ndarray:
         """Return int64 ``inputs.T @ errors`` of integers, for any number of rows.
@@ -129,15 +90,12 @@ class Operations:
             total = total + (inputs[rows].double().T @ errors[rows]).long()
         return self.host(total)
 
-    def _rounded(self, a: torch.Tensor, bits: int):
+    def _rounded(self, rows: torch.Tensor, bits: int):
         """Return rows as integers of at most `bits` bits, and a factor for each row."""
-        largest = a.abs().amax(dim=1)
+        largest = rows.abs().amax(dim=1)
         exponent = bits - torch.frexp(largest).exponent.long()
         usable = (largest > 0) & torch.isfinite(largest) & (exponent < 1024)
         index = torch.where(usable, exponent, 0) - _LOWEST
         power = torch.where(usable, self._powers[index], 0.0)
-        out = torch.where(usable[:, None], torch.round(a * power[:, None]), 0.0)
-        return out.to(self._dtype), power
-
-    def _tensor(self, values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._device)
+        whole = torch.where(usable[:, None], torch.round(rows * power[:, None]), 0.0)
+        return self._factors(whole), power
