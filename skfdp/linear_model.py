@@ -228,8 +228,10 @@ class LinearModel(PrivateEstimator):
         super()._check_parameters(declared)
         resolve("centering", self.centering, CENTERINGS, "auto", None)
         check_flag("fit_intercept", self.fit_intercept)
-        given = self.public_model, declared.public_target
-        check_public_model(*given, regression=isinstance(self, RegressorMixin))
+        spec = self.public_model
+        if spec is not None and not (isinstance(spec, str) and spec == "auto"):
+            given = spec, declared.public_target
+            check_public_model(*given, regression=isinstance(self, RegressorMixin))
 
     @property
     def _solver(self) -> Choice:
@@ -239,11 +241,10 @@ class LinearModel(PrivateEstimator):
     def _centring(self, given: Mapping[str, Any]) -> Centring:
         chosen = resolve("centering", self.centering, CENTERINGS, "auto", None)
         norm = None if given["normalize"] else given["row_norm"]
-        kind, share, clips = chosen, "auto", False
+        kind, share = chosen, getattr(chosen, "budget_share", "auto")
         if isinstance(chosen, Choice):
-            adapts, share = isinstance(chosen, AdaptiveCentering), chosen.budget_share
-            kind, clips = "gaussian", adapts and chosen.clip_features
-            kind = "adaptive" if adapts else kind
+            kind = "adaptive" if isinstance(chosen, AdaptiveCentering) else "gaussian"
+        clips = getattr(chosen, "clip_features", False)
         return Centring(kind, bool(self.fit_intercept), share, norm, clips)
 
     def _with_interactions(self, public: PublicRecords, method: Method) -> Method:

@@ -36,7 +36,7 @@ from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
 from skfdp.privacy.report_text import epsilon_text
-from skfdp.queries.statistics import ScoreTable
+from skfdp.queries.statistics import ScoreSum
 from skfdp.solvers.method import Budget
 from skfdp.solvers.parameters import (
     GAPS,
@@ -498,7 +498,7 @@ def _planned(
     budget: Budget,
     nominal: int | None,
     n_bins: int | str,
-) -> tuple[Layout, ScoreTable, Event, int]:
+) -> tuple[Layout, ScoreSum, Event, int]:
     counts_are_public, units = layout.counts_are_public, scored.units
     n_rows, n_groups = len(scored.y), max(1, len(scored.groups))
     if counts_are_public and n_rows == 0:
@@ -514,7 +514,7 @@ def _planned(
     capacity = n_records if units is None else FULL_WEIGHT * n_rows
     capacity *= 1 if counts_are_public else MOST_ROWS
     shape = len(layout.bounds), n_groups, capacity
-    query = ScoreTable.planned(layout.n_cells, *shape)
+    query = ScoreSum.planned(layout.n_cells, *shape)
     event = budget.release_once("scores", query)
     if "roc_auc" in layout.metrics:
         # The number of bins changes neither the sensitivity nor the noise.
@@ -525,7 +525,7 @@ def _planned(
             n_records // n_groups,
         )
         layout = dataclasses.replace(layout, edges=edges)
-        query = ScoreTable.planned(layout.n_cells, *shape)
+        query = ScoreSum.planned(layout.n_cells, *shape)
     return layout, query, event, n_records
 
 

@@ -518,7 +518,7 @@ SQUARES = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoreTable(_Sum):
+class ScoreSum(_Sum):
     r"""Counts of records by cell, and sums of losses and of their squares, by group.
 
     Notes
@@ -565,7 +565,7 @@ class ScoreTable(_Sum):
     @classmethod
     def planned(
         cls, n_cells: int, n_losses: int, n_groups: int = 1, capacity: int = 0
-    ) -> ScoreTable:
+    ) -> ScoreSum:
         """Return a query without rows, with the bounds of the query of the fit."""
         none = np.empty(0, np.int64)
         losses = np.empty((0, n_losses))

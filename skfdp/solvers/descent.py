@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import math
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -45,8 +45,7 @@ from skfdp.solvers.public_model import resolve_public_model
 from skfdp.solvers.target_scales import TargetScales
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DescentStart:
+class DescentStart(NamedTuple):
     """The result of preparing a descent.
 
     `moments` are those of the public columns. `has_model` is whether the descent starts
@@ -615,11 +614,9 @@ class Descent:
         if self.scales is not None:
             target_map = self.scales.released(records, plan, mechanism, offset)
             records, loss = self.scales.scaled(records, target_map, loss)
-            prepared = dataclasses.replace(
-                prepared,
-                offset=target_map.margins(offset),
-                fitted=target_map.margins(prepared.fitted),
-            )
+            fitted = target_map.margins(prepared.fitted)
+            offset = target_map.margins(offset)
+            prepared = prepared._replace(offset=offset, fitted=fitted)
         public = records.public
         counts, odds = plan.event(CLASS_COUNTS), None
         if counts is not None:

@@ -164,7 +164,7 @@ class FirstModel:
             encoded = records.public.encoded
             for block in blocks(*encoded.shape):
                 margins[block] += first.interactions.beside(encoded[block])
-        start = dataclasses.replace(prepared[1], offset=margins)
+        start = prepared[1]._replace(offset=margins)
         watched = of_model(on_step, lambda model: model.beside(whole))
         fit = self.after.run(records, start, plan.parts[1], mechanism, watched)
         return fit.beside(whole)

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -71,8 +71,7 @@ MOST_USED = 300
 _QUIET = 0.25
 
 
-@dataclasses.dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """Columns of the loop with a common prior of their weights.
 
     `square` is the mean squared norm of the part of a row in these columns. For
@@ -138,9 +137,8 @@ def parted(block: Spread, n_products: int) -> list[Spread]:
     if not n_products:
         return [block]
     size = SCALE_OF_PRIVATE**2
-    others = dataclasses.replace(
-        block, columns=block.columns[:-n_products], square=block.square / (1 + size)
-    )
+    others, square = block.columns[:-n_products], block.square / (1 + size)
+    others = block._replace(columns=others, square=square)
     own = block.columns[-n_products:], others.square * size
     return [Spread(*own, block.prior * SHARE_OF_PRODUCTS / SCALE_OF_PRIVATE), others]
 
@@ -466,7 +464,7 @@ def target_blocks(records: PublicRecords, has_public_model: bool) -> list[Spread
         if not others:
             return [whole]
         # The prior of a regression is a share of the variance.
-        return [dataclasses.replace(whole, prior=SHARE * SHARE_OF_PRODUCTS**2), *others]
+        return [whole._replace(prior=SHARE * SHARE_OF_PRODUCTS**2), *others]
     columns = np.flatnonzero(public), np.flatnonzero(~public)
     sizes = len(columns[0]), len(columns[1])
     norms = parameters.block_norms(has_public_model, 0.0, sizes)

@@ -279,9 +279,7 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def check_public_model(spec: Any, public_target: bool, *, regression: bool) -> None:
-    """Raise ValueError if `spec` cannot be a public model."""
-    if spec is None or (isinstance(spec, str) and spec == "auto"):
-        return
+    """Raise ValueError if `spec`, neither None nor "auto", cannot be a public model."""
     named = isinstance(spec, str) and spec in NAMED
     usable, wanted = hasattr(spec, "fit"), "a regressor"
     if regression:

@@ -8,7 +8,7 @@ from skfdp import private_score
 from skfdp.audit import audit_replay
 from skfdp.base import PrivateEstimator
 from skfdp.privacy import RELATIONS, AddOrRemoveOne
-from skfdp.queries.statistics import ScoreTable
+from skfdp.queries.statistics import ScoreSum
 
 METRICS = ("accuracy", "confusion_matrix", "roc_auc", "log_loss", "brier_score")
 
@@ -95,7 +95,7 @@ def test_groups_by_a_public_column():
 
 
 def test_a_missing_root_of_two_is_seen(monkeypatch):
-    monkeypatch.setattr(ScoreTable, "sensitivity", lambda self, relation: 1.0)
+    monkeypatch.setattr(ScoreSum, "sensitivity", lambda self, relation: 1.0)
     result = replayed(metrics=["roc_auc"])
     assert [one.kind for one in result.differences] == ["distance"]
 

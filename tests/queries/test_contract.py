@@ -31,7 +31,7 @@ from skfdp.queries.statistics import (
     GridRowSum,
     LabelSum,
     RowSum,
-    ScoreTable,
+    ScoreSum,
     TemperatureSum,
 )
 from skfdp.solvers.adaptive_centring import Shells
@@ -123,7 +123,7 @@ class Case(NamedTuple):
 def score_table(table, n_cells, n_losses):
     """Return the table of scores that are private numbers, beside a private label."""
     side = (table.X[:, 0] > 0).astype(np.int64)
-    return ScoreTable(
+    return ScoreSum(
         np.minimum(2 * table.label + side, n_cells - 1),
         table.X[:, :n_losses],
         table.group,
@@ -245,15 +245,15 @@ QUERIES = {
         no_slopes(2, HUBER), 2 * ROOT2 * 1.35, lambda t: slopes(t, 1, HUBER)
     ),
     "score table": Case(
-        ScoreTable.planned(7, 0, N_GROUPS), ROOT2, lambda t: score_table(t, 7, 0)
+        ScoreSum.planned(7, 0, N_GROUPS), ROOT2, lambda t: score_table(t, 7, 0)
     ),
     "score table with losses": Case(
-        ScoreTable.planned(7, 2, N_GROUPS),
+        ScoreSum.planned(7, 2, N_GROUPS),
         math.sqrt(2 + 2 * 5 / 4),
         lambda t: score_table(t, 7, 2),
     ),
     "losses alone": Case(
-        ScoreTable.planned(0, 1, N_GROUPS),
+        ScoreSum.planned(0, 1, N_GROUPS),
         math.sqrt(5 / 4),
         lambda t: score_table(t, 0, 1),
     ),
@@ -430,7 +430,7 @@ def unclipped(values, low, high):
 
 
 SUMS = "skfdp.queries.statistics."
-honest_clip, honest_sum = np.clip, ScoreTable.exact_sum
+honest_clip, honest_sum = np.clip, ScoreSum.exact_sum
 honest_block, honest_cross = RowSum._of_block, CrossSum.exact_sum
 #: The case that notices, and what takes the place of what.
 SABOTAGES = {
@@ -445,7 +445,7 @@ SABOTAGES = {
     ),
     "a missing root of two": (
         "score table",
-        {SUMS + "ScoreTable.sensitivity": lambda *a: 1.0},
+        {SUMS + "ScoreSum.sensitivity": lambda *a: 1.0},
     ),
     "the bound of no label": (
         "many labels",
@@ -458,8 +458,8 @@ SABOTAGES = {
     "losses that are left out of the norm": (
         "score table with losses",
         {
-            SUMS + "ScoreTable.clip_norm": property(lambda t: 1.0),
-            SUMS + "ScoreTable.replaced": property(lambda t: ROOT2),
+            SUMS + "ScoreSum.clip_norm": property(lambda t: 1.0),
+            SUMS + "ScoreSum.replaced": property(lambda t: ROOT2),
         },
     ),
     "a step that is not cut": (
@@ -469,7 +469,7 @@ SABOTAGES = {
     "residuals that are not cut": ("lying loss", numpy_with(clip=unclipped)),
     "groups that overlap": (
         "score table",
-        {SUMS + "ScoreTable.exact_sum": overlapping},
+        {SUMS + "ScoreSum.exact_sum": overlapping},
     ),
 }
 

@@ -15,7 +15,7 @@ from skfdp.queries import statistics
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import (
     CrossSum,
-    ScoreTable,
+    ScoreSum,
     TemperatureSum,
 )
 
@@ -111,7 +111,7 @@ VALUES = (0.0, 1e-300, 0.3, 0.5, 1.0, 7.0, -1.0, math.nan, math.inf, -math.inf)
 def one_record(cell, losses, n_cells, group=1):
     """Return the table of one record between two others."""
     j = len(losses)
-    return ScoreTable(
+    return ScoreSum(
         np.array([0, cell, n_cells - 1]),
         np.array([[0.2] * j, losses, [0.9] * j]).reshape(3, j),
         np.array([0, group, 1]),
@@ -126,7 +126,7 @@ def check_neighbours(n_cells, n_losses, unit=None):
     values = list(
         itertools.product(range(n_cells), itertools.product(VALUES, repeat=n_losses))
     )
-    planned = ScoreTable.planned(n_cells, n_losses, 2)
+    planned = ScoreSum.planned(n_cells, n_losses, 2)
     unit = planned.unit(3.0) if unit is None else unit
     tables = [one_record(*value, n_cells) for value in values]
     totals = np.array([t.exact_sum(None, None, unit) for t in tables])
@@ -159,7 +159,7 @@ def test_no_grid_lengthens_a_contribution(unit):
 
 
 def test_it_counts_and_sums():
-    table = ScoreTable(
+    table = ScoreSum(
         np.array([0, 2, 2, 1]),
         np.array([[0.5], [7.0], [0.0], [math.nan]]),  # one is too large, one missing
         np.array([0, 0, 0, 1]),
@@ -174,7 +174,7 @@ def test_it_counts_and_sums():
 
 
 def test_what_belongs_nowhere_adds_nothing():
-    table = ScoreTable(
+    table = ScoreSum(
         np.array([-1, 3, 0]), np.ones((3, 1)), np.array([0, 0, 2]), 3, 2, 3
     )
     total = table.exact_sum(None, None, 2.0**-20)

@@ -12,7 +12,7 @@ from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.mechanisms.noise import Streams
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Relation
-from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, ScoreTable
+from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, ScoreSum
 from skfdp.queries.weighted import Weighted, weighted
 
 SIZES = (1, 2, 5, 3)
@@ -37,7 +37,7 @@ PUBLIC *= 0.99 / np.linalg.norm(PUBLIC, axis=1, keepdims=True)
 SITES = np.arange(N_ROWS) % 2  # a person has rows in both groups
 QUERIES = {
     "rows": lambda X, y: RowSum(X, CAPACITY),
-    "score table": lambda X, y: ScoreTable(y, X[:, :1], SITES, 3, 2, CAPACITY),
+    "score table": lambda X, y: ScoreSum(y, X[:, :1], SITES, 3, 2, CAPACITY),
     "labels": lambda X, y: LabelSum(on_grid(PUBLIC), y, 3, 1.0),
     "cross moments": lambda X, y: CrossSum(
         on_grid(X), 1.0, on_grid(PUBLIC).values, False
