@@ -30,6 +30,7 @@ from skfdp.data.arrays import (
     shaped_target,
 )
 from skfdp.data.cells import type_kind
+from skfdp.data.grid import row_blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import (
     RECODED,
@@ -363,6 +364,8 @@ class PrivateClassifier(ClassifierMixin):
 _DECLARES = {*SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
+#: Attributes that hold models, whose margins are added to those of the weights.
+BESIDE_WEIGHTS = "public_model_", "interactions_"
 #: For each parameter that takes a name or an object: an example of an object.
 _EXAMPLES = {
     "solver": "NoisyGradientDescent()",
@@ -657,6 +660,21 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         if is_dask(X) and self._reader.encoder is None:
             (X,) = wing("dask").materialised(X)
         return self._reader.transform(self, X)
+
+    def _summed(
+        self, X, own: Callable[[np.ndarray], np.ndarray], n_outputs: int
+    ) -> np.ndarray:
+        """Return ``own(input_scaler_(X))``, plus the margins of models beside it."""
+        X, scaler = self._rows_to_predict(X), self.input_scaler_
+        models = [getattr(self, name) for name in BESIDE_WEIGHTS if hasattr(self, name)]
+        public = slice(None) if scaler.public is None else scaler.public
+        margins = np.empty((X.shape[0], n_outputs))
+        for block in row_blocks(X):
+            rows = scaler(X[block])
+            margins[block] = own(rows)
+            for model in models:
+                margins[block] += model.beside(rows[:, public])
+        return margins[:, 0] if n_outputs == 1 else margins
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
         """Return the assumptions of the report that follow from declarations."""

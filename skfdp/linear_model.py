@@ -5,25 +5,25 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.sparse import csr_array, identity
+from scipy.sparse import identity
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skfdp.addresses import public, wing
 from skfdp.base import (
+    BESIDE_WEIGHTS,
     PrivateClassifier,
     PrivateEstimator,
     documented,
     r_squared,
     with_callbacks,
 )
-from skfdp.data._basis import Block
 from skfdp.data.arrays import readable
 from skfdp.data.grid import column_sums, row_blocks
 from skfdp.data.input_scaler import InputScaler
@@ -67,23 +67,21 @@ from skfdp.solvers.target_scales import TargetScales, warn_of_huber_threshold
 
 
 def optimum(
-    X: np.ndarray | csr_array,
-    target: np.ndarray,
+    records: Records,
     loss: Loss,
-    n_outputs: int,
     *,
     penalty: float,
     fit_intercept: bool,
-    shares: np.ndarray | None = None,
+    shares: np.ndarray | None,
     class_weight: np.ndarray | None = None,
-    blocks: Sequence[Block] = (),
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise ``mean of losses + penalty / 2 |coef|**2`` without privacy.
 
     The mean over rows is weighted by `shares` and `class_weight`. Return the weights of
-    shape (n_outputs, n_features), in the declared order of `blocks`, the intercepts,
-    which are not penalised, and the number of steps.
+    shape (n_outputs, n_features), in the declared order of monotone columns, the
+    intercepts, which are not penalised, and the number of steps.
     """
+    X, target, n_outputs = records.X, records.target, records.public.n_outputs
     n_features = X.shape[1]
     weights = np.ones(X.shape[0]) if shares is None else shares
     n_records = float(weights.sum())
@@ -106,7 +104,7 @@ def optimum(
     # Weights in order are sums of steps that are at least 0.
     steps, bounds = identity(n_features, format="lil"), np.zeros((n_features + 1, 2))
     bounds[:] = -np.inf, np.inf
-    for block in blocks:
+    for block in records.public.effects:
         if block.monotone:
             sign = 1.0 if block.monotone == "increasing" else -1.0
             own = slice(block.start, block.start + block.n_ordered)
@@ -414,21 +412,15 @@ class LinearModel(PrivateEstimator):
         """
         check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)  # `coef_` of regressors is a vector
-        beside = "public_model_", "interactions_"
-        models = [getattr(self, name) for name in beside if hasattr(self, name)]
-        scaler, encoder = self.input_scaler_, self._reader.encoder
-        if encoder is not None and not models:
-            margins = encoder.margins(readable(X), coef) + self.intercept_
-        else:
-            X = self._rows_to_predict(X)
-            margins = np.empty((X.shape[0], len(coef)))
-            of_model = slice(None) if scaler.public is None else scaler.public
-            for block in row_blocks(X):
-                rows = scaler(X[block])
-                margins[block] = rows @ coef.T + self.intercept_
-                for model in models:
-                    margins[block] += model.beside(rows[:, of_model])
-        return margins[:, 0] if margins.shape[1] == 1 else margins
+        encoder = self._reader.encoder
+        if encoder is None or any(hasattr(self, name) for name in BESIDE_WEIGHTS):
+
+            def own(rows: np.ndarray) -> np.ndarray:
+                return rows @ coef.T + self.intercept_
+
+            return self._summed(X, own, len(coef))
+        margins = encoder.margins(readable(X), coef) + self.intercept_
+        return margins[:, 0] if len(coef) == 1 else margins
 
 
 @documented
@@ -653,20 +645,15 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         return self._with_interactions(public, LabelStatistic(*given, estimates))
 
     def _without_privacy(self, records: Records) -> LinearFit:
-        public = records.public
-        return LinearFit(
-            *optimum(
-                records.X,
-                records.target,
-                loss_named(public.declared.parameters["loss"]),
-                public.n_outputs,
-                penalty=self._penalty(records.total_weight, auto=1.0),
-                shares=public.shares,
-                class_weight=self._weights_without_privacy(records),
-                blocks=public.effects,
-                fit_intercept=self.fit_intercept,
-            )
+        fit = optimum(
+            records,
+            loss_named(records.public.declared.parameters["loss"]),
+            penalty=self._penalty(records.total_weight, auto=1.0),
+            fit_intercept=self.fit_intercept,
+            shares=records.public.shares,
+            class_weight=self._weights_without_privacy(records),
         )
+        return LinearFit(*fit)
 
 
 @documented
@@ -950,14 +937,11 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         if (own := records.exposure) is not None:
             shares = own if shares is None else own * shares
         fit = optimum(
-            records.X,
-            records.target,
+            records,
             loss,
-            records.public.n_outputs,
             penalty=scales.penalty(loss, found, records.total_weight),
-            shares=shares,
             fit_intercept=self.fit_intercept,
-            blocks=records.public.effects,
+            shares=shares,
         )
         return LinearFit(*fit, target_map=found)
 

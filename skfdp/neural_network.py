@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfdp.addresses import public, wing
 from skfdp.base import PrivateClassifier, PrivateEstimator, documented
-from skfdp.data.grid import row_blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import class_shares, log_odds
 from skfdp.data.validation import without_traps
@@ -338,14 +337,6 @@ class FeatureDPMLPClassifier(PrivateClassifier, PrivateEstimator):
 
     @without_traps()
     def _margins(self, X) -> np.ndarray:
-        X = self._rows_to_predict(X)
+        check_is_fitted(self)
         network = Network(self.coefs_, self.intercepts_)
-        model, scaler = getattr(self, "public_model_", None), self.input_scaler_
-        of_model = slice(None) if scaler.public is None else scaler.public
-        margins = np.empty((X.shape[0], len(self.intercepts_[-1])))
-        for block in row_blocks(X):
-            rows = scaler(X[block])
-            margins[block] = network.margins(rows)
-            if model is not None:
-                margins[block] += model.beside(rows[:, of_model])
-        return margins[:, 0] if margins.shape[1] == 1 else margins
+        return self._summed(X, network.margins, len(self.intercepts_[-1]))

@@ -237,27 +237,26 @@ def _shortened(entries, ends, bound: float, normalize: bool, unit: float) -> np.
     `unit` and rounded up to integers. Their sums are therefore exact, for dense and for
     sparse rows, in any block.
     """
-
-    def spread(numbers: np.ndarray) -> np.ndarray:
-        return numbers[:, None] if entries.ndim == 2 else np.repeat(numbers, sizes)
-
     sizes = np.diff(ends)
     starts, sizes = ends[:-1][sizes > 0], sizes[sizes > 0]
     if not len(starts):
         return entries
+    # For each entry, or each dense row, the number of its row among those with entries.
+    row = np.arange(len(starts))
+    row = row[:, None] if entries.ndim == 2 else np.repeat(row, sizes)
     # Scaling by powers of two is exact and prevents over- and underflow of the squares.
     # There are two factors, because a single one might exceed float64.
     exponent = -np.frexp(np.maximum.reduceat(np.abs(entries).ravel(), starts))[1]
     near = np.clip(exponent, -999, 999)
     first, second = np.ldexp(1.0, near), np.ldexp(1.0, exponent - near)
-    scaled = entries * spread(first)
-    scaled *= spread(second)
+    scaled = entries * first[row]
+    scaled *= second[row]
     squares = np.ceil(scaled * scaled * unit)
     longest = np.sqrt(np.add.reduceat(squares.ravel(), starts) / unit)
     if not normalize:
         longest = np.maximum(longest, np.ldexp(bound, exponent))
     longest[longest == 0] = 1.0
-    return np.divide(scaled, spread(longest), out=scaled)
+    return np.divide(scaled, longest[row], out=scaled)
 
 
 def divisor_of_rows(longest: float | None) -> float:
