@@ -238,6 +238,19 @@ class LabelSum(_Sum):
     centred: bool = False
     _no_rows = no_rows(), np.empty(0, np.int64)
 
+    @classmethod
+    def of(
+        cls, records: Any, rows: GridRows | None = None, **settings: Any
+    ) -> LabelSum:
+        """Return the query for a target; a recipe of `Records.query`.
+
+        Without `rows` it is for the class counts, with a constant column alone.
+        """
+        if rows is None:
+            ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
+            rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
+        return cls(rows, records.target, **settings)
+
     def __post_init__(self):
         rows, n_parts = self.rows, 1
         clip_norm, moved = self.row_bound, self.row_bound * math.sqrt(2)
@@ -436,8 +449,7 @@ class TemperatureSum(_Sum):
     are exact integers.
     """
 
-    #: The query of the descent: its rows, labels, loss with bounded residuals, and
-    #: margins of a public model.
+    #: The query of the descent: its rows, labels and margins of a public model.
     query: LinearQuery
     n_classes: int  # 0 for regressions
     #: Released weights, or a function of public facts. Shape: float64 (n_outputs,
@@ -446,9 +458,10 @@ class TemperatureSum(_Sum):
     step: np.ndarray  # released weights, float64 (n_outputs, n_columns)
     points: tuple[float, ...]  # the points a, as factors of the step
     reach: float  # the least divisor; released or public
+    loss: Loss | None = None  # with bounded residuals; None: that of the query
 
     def __post_init__(self):
-        n_points = len(self.points)
+        n_points, loss = len(self.points), self.loss or self.query.loss
         integers, units = zip(_integers(self.start), _integers(self.step), strict=True)
         units = np.array(units) * self.query.rows.unit
         vars(self).update(
@@ -457,7 +470,8 @@ class TemperatureSum(_Sum):
             n_rows=self.query.n_rows,
             n_entries=self.query.rows.n_entries,
             shape=(n_points,),
-            clip_norm=self.bound(self.query.loss, self.n_classes, n_points),
+            loss=loss,
+            clip_norm=self.bound(loss, self.n_classes, n_points),
             capacity=self.query.capacity,
             finest=2.0**-26,
         )
@@ -469,8 +483,8 @@ class TemperatureSum(_Sum):
 
     @np.errstate(all="ignore")  # a warning would reveal private margins
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
-        query, (both, units), total = self.query, self._both, []
-        most = query.loss.max_residual(self.n_classes)
+        query, loss, (both, units), total = self.query, self.loss, self._both, []
+        most = loss.max_residual(self.n_classes)
         bound, below = math.floor(most / unit), most * SHRINK
         start, step = np.split(query.rows.products(index, both) * units, 2, axis=1)
         if query.offset is not None:
@@ -478,10 +492,10 @@ class TemperatureSum(_Sum):
         norm = np.sqrt(_inner(step, step))
         for point in self.points:
             margins = start + point * step
-            residual = query.loss.residual(margins, query.target[index])
+            residual = loss.residual(margins, query.target[index])
             length = norm
             if self.n_classes:
-                largest = query.loss.largest_residual(margins)
+                largest = loss.largest_residual(margins)
                 length = norm * np.sqrt(_inner(largest, largest)) / below
             cut = step / np.maximum(length, self.reach)[:, None]
             own = np.trunc(_inner(residual, cut) / unit)

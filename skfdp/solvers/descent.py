@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from skfdp.data._basis import contrasts
-from skfdp.data.grid import GRID, GridRows, Integers
+from skfdp.data.grid import Integers
 from skfdp.data.input_scaler import Coordinates
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import RECODED, class_shares, log_odds
@@ -158,13 +158,6 @@ MOST_UNDECLARED = 0.05
 TIME_CONSTANTS = 8.0
 
 
-def _counts(records: Records) -> LabelSum:
-    """Return the query for the class counts; a recipe of `Records.query`."""
-    ones = np.full((len(records.target), 1), round(1 / GRID), dtype=np.int16)
-    rows = GridRows(ones, np.square(ones[:, 0], dtype=np.float64))
-    return LabelSum(rows, records.target, records.public.n_classes, 1.0)
-
-
 def released_log_odds(
     records: Records, found: Event, mechanism: Mechanism
 ) -> np.ndarray:
@@ -176,7 +169,8 @@ def released_log_odds(
     """
     public = records.public
     n, n_classes = public.n_records, public.n_classes
-    counts = mechanism.release(CLASS_COUNTS, records.query(_counts))[:, 0]
+    recipe = functools.partial(LabelSum.of, n_outputs=n_classes, row_bound=1.0)
+    counts = mechanism.release(CLASS_COUNTS, records.query(recipe))[:, 0]
     noise_std = float(found.noise_std[0])
     check_counts(counts, noise_std, public, found.relation)
     # The frequencies sum to 1, so their mean is known.

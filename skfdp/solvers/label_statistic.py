@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from skfdp.data.grid import GRID, GridRows, blocks
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import PublicRecords
 from skfdp.data.target import log_odds
 from skfdp.kernels.losses import Loss
 from skfdp.mechanisms.descent import warn_of_divergence
@@ -597,9 +597,9 @@ class LabelStatistic:
         """Release the statistic once, then optimise as post-processing."""
         public, rows, relation = records.public, prepared.rows, plan.events[0].relation
         recipe = functools.partial(
-            _statistic,
-            n_labels=prepared.n_labels,
-            bound=prepared.bound,
+            LabelSum.of,
+            n_outputs=prepared.n_labels,
+            row_bound=prepared.bound,
             centred=not relation.replaces,
         )
         query = records.query(recipe, rows=rows)
@@ -657,13 +657,6 @@ class LabelStatistic:
         odds = log_odds(objective.class_shares(theta, shares))
         own = {"noise": noise, "log_odds": odds, "one_shot": True}
         return LinearFit(coef, intercept, n_iter, **own)
-
-
-def _statistic(
-    records: Records, rows: GridRows, n_labels: int, bound: float, centred: bool
-) -> LabelSum:
-    """Return the query for the label statistic; a recipe of `Records.query`."""
-    return LabelSum(rows, records.target, n_labels, bound, centred)
 
 
 def _curvature(n_classes: int) -> float:

@@ -572,7 +572,8 @@ def rescaled(
         return theta, np.zeros_like(step), 0.0
     loss = loss_named("huber", threshold)
     settings = {"start": theta - step, "step": step, "reach": near * size}
-    recipe = functools.partial(_slopes, loss=loss, points=POINTS, **settings)
+    settings |= {"n_classes": 0, "points": POINTS, "loss": loss}
+    recipe = functools.partial(TemperatureSum, **settings)
     slopes = mechanism.release(TEMPERATURE, query.derived(recipe))
     n_fitted = 0.0
     for block in blocks:
@@ -599,11 +600,6 @@ def rescaled(
     known = factors, usual * grid, prior
     factor, std, share = temperature(slopes, noise_std, *known)
     return theta + (factor - 1) * step, std * step, share
-
-
-def _slopes(query: LinearQuery, loss: Loss, **settings: Any) -> TemperatureSum:
-    """Return the query for the slopes of a loss; see `LinearQuery.derived`."""
-    return TemperatureSum(dataclasses.replace(query, loss=loss), 0, **settings)
 
 
 def rate_level(
