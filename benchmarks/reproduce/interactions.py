@@ -2,14 +2,15 @@
 
 "target": the target and half of the raw columns are public, the half drawn once or that
 of the columns that tell most, each by itself (`--public most`). *auto* and *linear* are
-public models of the default fit, and *boosting* has the public columns alone. "labels":
-all columns are public, and the target is private. *default* is our fit, and *flips* are
-boosted trees in a `LabelDPClassifier` or `LabelDPRegressor`, which cross-validation on
-the random targets chooses. "pairs": the target is private, all, some or no columns are
-public, and *additive* has ``interactions=None``. "noise": variances of a random number,
-and the least ones that any unbiased table of chances has. Scores are R2 for numbers,
-and log-loss for classes, with chances cut to [.001, .999]. Tables "own" were looked at
-once.
+public models of the default fit, and *boosting* has the public columns alone. *mix
+none*, *mix public* and *mix all* are ceilings: boosted trees without privacy, in which
+no, the public or all columns interact. "labels": all columns are public, and the target
+is private. *default* is our fit, and *flips* are boosted trees in a `LabelDPClassifier`
+or `LabelDPRegressor`, which cross-validation on the random targets chooses. "pairs":
+the target is private, all, some or no columns are public, and *additive* has
+``interactions=None``. "noise": variances of a random number, and the least ones that
+any unbiased table of chances has. Scores are R2 for numbers, and log-loss for classes,
+with chances cut to [.001, .999]. Tables "own" were looked at once.
 
     PYTHONPATH=old python interactions.py target --methods auto --out before.jsonl
     python interactions.py target --out now.jsonl   # and labels, noise
@@ -45,8 +46,7 @@ from skfdp.schema import Label, Number
 
 PARTS = {"target": ("auto", "linear", "boosting"), "labels": ("default", "flips")}
 PARTS["pairs"] = "pairs", "additive"
-EPSILONS = {"target": (0.3, 1.0, 3.0, 8.0), "labels": (0.3, 1.0, 2.0, 3.0, 8.0)}
-EPSILONS["pairs"] = 0.3, 1.0, 3.0, 8.0
+EPSILONS = {"labels": (0.3, 1.0, 2.0, 3.0, 8.0)}
 MOST, TREES = 20_000, {"max_leaf_nodes": 8, "max_iter": 60}
 #: Cells of the part "labels", all with at most this many rows.
 LABELS = {"bank churn": (2000, 7000), "cardio": (MOST,), "ACSIncome, step": (MOST,)}
@@ -103,23 +103,26 @@ def lines(part: str, name: str, load, given):
     y = y if numbers else y.astype(int)
     ours = skfdp.FeatureDPRegressor if numbers else skfdp.FeatureDPLogisticRegression
     frame, declared = with_curves(X, raw)
-    public, share = np.ones(raw.max() + 1, bool), given.public
-    share = "all" if part == "labels" else share
-    if share in ("half", "none"):
-        public = public_columns(raw, "half") & (share == "half")
-    elif share == "most":
+    share = "all" if part == "labels" else given.public
+    public = public_columns(raw, "half") & (share == "half") | (share == "all")
+    if share == "most":
         public = most(frame, [place for place, _ in declared.values()], y)
     columns = {
         column: kind(public=bool(public[place]))
         for column, (place, kind) in declared.items()
     }
     known = [column for column, (place, _) in declared.items() if public[place]]
+    apart = [{j} for j, column in enumerate(frame) if column not in known]
+    mixed = [{*range(frame.shape[1])}.difference(*apart), *apart]
+    mixes = {"mix none": "no_interactions", "mix public": mixed, "mix all": None}
     outcome = Number(0, 1, public=target) if numbers else Label([0, 1], public=target)
 
     def built(method: str, epsilon: float, seed: int):
         """Return an estimator, not fitted."""
         if method == "boosting":
             return trees(numbers, **TREES)
+        if method in mixes:
+            return searched(numbers, learning_rate=0.2, interaction_cst=mixes[method])
         if method == "flips":
             kind = skfdp.LabelDPRegressor if numbers else skfdp.LabelDPClassifier
             own = {"target_bounds": (0, 1)} if numbers else {"classes": [0, 1]}
@@ -140,8 +143,7 @@ def lines(part: str, name: str, load, given):
         if len(rows) < n < MOST:  # a table that is smaller comes once
             continue
         cell = {"part": part, "table": name, "n": len(rows), "seed": seed}
-        cell["public"] = share
-        epsilons = given.epsilons or EPSILONS[part]
+        epsilons = given.epsilons or EPSILONS.get(part, (0.3, 1.0, 3.0, 8.0))
         for method, epsilon in itertools.product(given.methods, epsilons):
             noise = zlib.crc32(f"{name} {n} {epsilon} {seed}".encode())
             own = frame[known] if method in ("boosting", "flips") else frame
@@ -154,7 +156,7 @@ def lines(part: str, name: str, load, given):
                 chances = np.clip(model.predict_proba(own.iloc[tests]), 1e-3, 1 - 1e-3)
                 score = log_loss(y[tests], chances / chances.sum(axis=1, keepdims=True))
             found = {"score": score, "seconds": seconds, "numbers": numbers}
-            yield cell | {"method": method, "epsilon": epsilon} | found
+            yield cell | {"method": method, "epsilon": epsilon, "public": share} | found
 
 
 def noise():
@@ -186,16 +188,14 @@ def report(paths: list[Path]) -> None:
             continue
         runs = runs.astype({"n": int, "numbers": bool})
         wide = runs.pivot_table("score", [*keys, "seed"], "method").dropna()
-        ours, *rivals = (m for m in (*PARTS[part], "before") if m in wide)
+        ours, rivals = PARTS[part][0], wide.columns.drop(PARTS[part][0])
         sign = np.where(wide.index.get_level_values("numbers") == 1, 1, -1)
         ahead = (-wide[rivals].sub(wide[ours], axis=0)).mul(sign, axis=0).groupby(keys)
         gain = ahead.mean()
         shown = {"score": wide.groupby(keys).mean(), "gain": gain, "error": ahead.sem()}
         print(f"== {part}, half {half}: {runs['seed'].nunique()} splits")
         print(pd.concat(shown, axis=1).round(4).to_string(), "\n")
-        some = gain.query("n > 3000 and epsilon in (1, 3)").groupby(
-            ["public", "numbers"]
-        )
+        some = gain.query(f"n > 3000 and {at}").groupby(keys[:2])
         print(f"gain of {ours} with more than 3,000 rows, {at}")
         print(some.agg(["mean", "min", "count"]).round(4).to_string(), "\n")
         first = runs[(runs["epsilon"] == runs["epsilon"].min()) & (runs["n"] > 3000)]
