@@ -48,8 +48,7 @@ REACH, REACH_OF_TARGETS = 0.25, 0.5
 #: expected curvature.
 _TEMPERATURES = np.linspace(0.0, 1.2, 61)
 _CURVATURES = np.geomspace(0.1, 2.0, 30)
-# Prior mean of the factor if the slopes have no noise: usually, and after a public
-# model, which is better than a released one.
+# Prior mean of the factor if slopes have no noise: usually, and after a public model.
 _USUAL_FACTOR, _USUAL_AFTER = 0.3, 0.25
 # Largest share of ``mu**2`` for the slopes: usually, after a model, in regressions.
 _MOST_SHARE, _MOST_AFTER, _MOST_OF_TARGETS = 0.08, 0.12, 0.1
@@ -77,11 +76,13 @@ class Spread(NamedTuple):
     `square` is the mean squared norm of the part of a row in these columns. For
     classifiers, `prior` is the prior standard deviation of a weight. For regressions,
     it is the expected share of the start's squared error that the columns explain.
+    Classifiers count the sampling error of `n_sampled` records as noise.
     """
 
     columns: np.ndarray
     square: float
     prior: float
+    n_sampled: float = math.inf
 
     @property
     def n_used(self) -> int:
@@ -116,23 +117,22 @@ def logit_blocks(
         # Public columns can add little to a model of the public columns.
         spread = _SPREAD_SEEN if has_model and seen else _SPREAD
         if has_model and not seen and not public.has_target:
-            # The model is itself noisy. Each column is expected to explain as much of
-            # the logit as any other.
+            # The model is noisy. Each column is to explain as much as any other.
             spread *= math.sqrt(public.n_private / public.n_features)
         norm = norm if mask.any() and not mask.all() else 1.0
         own = Spread(np.flatnonzero(columns), norm**2, several * spread)
-        found += [own] if seen else parted(own, public.n_products)
+        found += [own] if seen else parted(own, public.n_products, public.n_records)
     if bias is not None:
         spread = several * _INTERCEPT_SPREAD / bias
         found.append(Spread(np.array([mask.size]), bias**2, spread))
     return found
 
 
-def parted(block: Spread, n_products: int) -> list[Spread]:
+def parted(block: Spread, n_products: int, n: float = math.inf) -> list[Spread]:
     """Return the products of private columns, which are the last ones, and the others.
 
     The block of products is shrunk by itself, so it vanishes if its weights are no
-    larger than their noise.
+    larger than their noise. Being many and weak, they overfit more than the others.
     """
     if not n_products:
         return [block]
@@ -140,7 +140,8 @@ def parted(block: Spread, n_products: int) -> list[Spread]:
     others, square = block.columns[:-n_products], block.square / (1 + size)
     others = block._replace(columns=others, square=square)
     own = block.columns[-n_products:], others.square * size
-    return [Spread(*own, block.prior * SHARE_OF_PRODUCTS / SCALE_OF_PRIVATE), others]
+    prior = block.prior * SHARE_OF_PRODUCTS / SCALE_OF_PRIVATE
+    return [Spread(*own, prior, n), others]
 
 
 def expected(
@@ -153,9 +154,9 @@ def expected(
 ) -> tuple[np.ndarray, float]:
     """Return the step with each block shrunk, and its effective degrees of freedom.
 
-    The degrees of freedom measure overfitting. Overfitting lowers the slope of the
-    summed loss along the step by this number on the training records, compared with
-    other records (Efron 2004, doi:10.1198/016214504000000692).
+    The degrees of freedom measure overfitting, which lowers the slope of the summed
+    loss along the step by this number on the training records, compared with other
+    records (Efron 2004, doi:10.1198/016214504000000692).
 
     `variance` is the label variance at the start, which is the curvature of the loss.
     The variances of rows along the principal directions of a block are taken as
@@ -172,6 +173,7 @@ def expected(
         usual[(len(usual) + 1) // 2 :] = 0.0
         curvature = variance * block.square * usual / usual.sum()
         gains, noise = walk.moments(curvature * cut / clip_norm)
+        noise = noise + gains**2 / (block.n_sampled * np.maximum(curvature, 1e-300))
         n_free = weights.size * free
         # A released weight is gain * weight + noise, along each direction.
         known = max(float((gains**2).mean()), 1e-18)
@@ -428,11 +430,8 @@ def scaled(
     return start + factor * step, std * step, share
 
 
-# The shrinkage of released weights of a regression by their known noise.
-#
-# A regression starts at the mean target, or at a model of the public columns. With
-# a small budget the released weights are mostly noise, and shrinking them improves
-# predictions. This is post-processing of public and released numbers.
+# The shrinkage of a regression's released weights by their known noise. With a small
+# budget they are mostly noise, and shrinking them, as post-processing, improves fits.
 
 
 #: Expected share of the start's squared error that columns explain. The numbers are for

@@ -173,6 +173,21 @@ def test_without_noise_a_step_is_taken_as_it_is():
     assert errors[-1] < 1e-3  # the walk ends as near to where it would
 
 
+def test_a_fit_without_noise_is_shrunk_for_its_sampling_error():
+    """Never by more than is best, if curvatures are the usual ones: 1, 1/2, 1/3, ..."""
+    rng, walk = np.random.default_rng(0), HeavyBall(40.0, 0.9, 300, stds=np.zeros(300))
+    usual, kept = np.r_[1 / np.arange(1, 21), np.zeros(20)], []
+    gains = walk.moments(0.25 * usual / usual.sum())[0]
+    for n, size in ((300, 0.0), (300, 0.5), (300, 2.0), (30_000, 1.0), (1e12, 1.0)):
+        weights, block = size * rng.normal(size=40), Spread(np.arange(40), 1.0, 1.5, n)
+        error = np.sqrt(usual.sum() / np.maximum(n * 0.25 * usual, 1e-9))
+        fitted = gains * (weights + error * rng.normal(size=40))
+        found = logit_scale.expected(fitted[None], [block], walk, 0.25, 1.0)[0][0]
+        kept.append(found @ fitted / (fitted @ fitted))
+        assert kept[-1] > usual @ (weights * fitted) / (usual @ fitted**2) - 0.05
+    assert kept[0] < 0.7 < 0.9 < kept[2] and kept[3] > 0.99 and kept == sorted(kept)
+
+
 # -- the temperature ------------------------------------------------------------------
 def temperature(best, *, curvature=0.6, noise_std=1.0, n=1000, reach=3.0):
     """Return the temperature where the loss is least at `best`."""
@@ -268,16 +283,11 @@ def sparse_table(width, n_rows=4000):
     return normalize(X), y
 
 
-@pytest.mark.parametrize(
-    ("kind", "more"),
-    [
-        (FeatureDPLogisticRegression, {"classes": [0, 1]}),
-        (FeatureDPRegressor, {"target_bounds": (0, 1)}),
-    ],
-)
-def test_row_lengths_that_are_noise_are_warned_of(kind, more):
+@pytest.mark.parametrize("kind", [FeatureDPLogisticRegression, FeatureDPRegressor])
+def test_row_lengths_that_are_noise_are_warned_of(kind):
     X, y = sparse_table(1000, 1000)
-    model = kind(0.5, bounds=(0, 1), random_state=0, **more)
+    name = "classes" if kind is FeatureDPLogisticRegression else "target_bounds"
+    model = kind(0.5, bounds=(0, 1), random_state=0, **{name: (0, 1)})
     with pytest.warns(UtilityWarning, match="released length of rows is mostly noise"):
         model.fit(X, y.astype(int))
 
