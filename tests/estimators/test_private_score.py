@@ -287,19 +287,6 @@ def test_a_record_without_label_or_score_counts_as_wrong():
     assert alone.values["accuracy"] == pytest.approx(0.4, abs=1e-3)
 
 
-def test_rows_that_the_model_refuses_have_no_score(scores):
-    """scikit-learn's model raises for NaN, and quotes what it found."""
-    X, y = scores
-    model = LogisticRegression().fit(X, y)
-    broken = X.copy()
-    broken[[3, 500, 501, 1999]] = math.nan
-    kept = np.isfinite(broken[:, 0])
-    right = (model.predict(X[kept]) == y[kept]).sum() / 2000
-    for rows, share in ((broken, right), (X[:50] * math.nan, 0)):
-        found = public(model, rows, y[: len(rows)], metrics="accuracy")
-        assert found.values["accuracy"] == pytest.approx(share, abs=1e-3)
-
-
 def test_rows_that_are_refused_do_not_change_a_bit_of_the_others():
     """Matrix products depend on the shape of a table: it stays."""
     rng = np.random.default_rng(0)
