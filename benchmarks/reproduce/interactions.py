@@ -128,10 +128,8 @@ def lines(part: str, name: str, load, given):
             own = {"target_bounds": (0, 1)} if numbers else {"classes": [0, 1]}
             return kind(searched(numbers), epsilon, random_state=seed, **own)
         own = {"public_model": method} if target else {}
-        asked = None if method == "additive" else "auto"
-        schema = skfdp.TableSchema(
-            columns | {"y": outcome}, outcomes=["y"], interactions=asked
-        )
+        asked = {"interactions": None} if method == "additive" else {}
+        schema = skfdp.TableSchema(columns | {"y": outcome}, outcomes=["y"], **asked)
         own |= {"neighboring_relation": "replace_one", "random_state": seed}
         return ours(epsilon, DELTA, schema=schema, **own)
 
