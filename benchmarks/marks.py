@@ -335,7 +335,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 40, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 23, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 158, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 37_480, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 37_500, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 8_960),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 19_000),
     Mark("    of the theory", lambda: words(theory=True), 12_000),
