@@ -7,6 +7,7 @@ functions of NumPy alone.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -21,7 +22,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
@@ -184,36 +185,35 @@ _PHASE = 0.25
 
 
 def _applied(function: Any, **given: Any) -> Any:
-    return FunctionTransformer(function, kw_args=given, feature_names_out="one-to-one")
+    return FunctionTransformer(function, kw_args=given)
 
 
-def _count(unit: str) -> list[tuple]:
-    """Return steps from dates to numbers of time units since 1970."""
-    moments = _applied(np.asarray, dtype=f"datetime64[{unit}]")
-    return [("moments", moments), ("count", _applied(np.asarray, dtype="float64"))]
-
-
-def _readers(onnx: bool) -> dict[str, Any]:
-    """Return the transformers of the parts of the first transformer."""
-    imputer, cells = SimpleImputer(), _applied(np.asarray, dtype="O", order="F")
-    text, strip = _applied(np.asarray, dtype="T"), _applied(np.strings.strip)
-    # pandas takes twice as long for text that it does not hand over as objects.
-    strip = ("cells", cells), ("text", text), ("strip", strip), ("object", cells)
-    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    # Only numbers and objects have it, so that durations are not read as counts.
-    check = ("check", _applied(np.logical_not))
+def _readers(onnx: bool, levels: list[np.ndarray], n: int) -> dict[str, Any]:
+    """Return the transformers of the parts of the first transformer; n read texts."""
+    numbers, number = SimpleImputer(), _applied(np.asarray, dtype="float64")
+    how = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
+    codes = OrdinalEncoder(categories=levels, **how)
+    if onnx:
+        return {"texts": codes, "numbers": numbers}
+    # pandas takes twice as long for text that it does not hand over as objects, and the
+    # encoder has a cost for each column, so it reads all as one.
+    cells, text = (_applied(np.asarray, dtype=kind) for kind in "OT")
+    one = _applied(np.split, indices_or_sections=n, axis=1), _applied(np.concatenate)
+    apart = _applied(np.split, indices_or_sections=n), _applied(np.concatenate, axis=1)
+    strip = text, _applied(np.strings.strip), cells
     found = {
-        "numbers": imputer,
-        "kinds": Pipeline([check, ("zeros", _applied(np.zeros_like, dtype="float64"))]),
+        "texts": make_pipeline(cells, *one, *strip, codes, *apart),
         # Only numbers have conjugates, so text with other separators is refused.
-        "marked": Pipeline([("check", _applied(np.conjugate)), ("fill", imputer)]),
+        "marked": make_pipeline(_applied(np.conjugate), numbers),
         "dates": _applied(np.isnat),  # refuses other cells
-        "date": Pipeline(_count("us")),
+        "date": make_pipeline(_applied(np.asarray, dtype="datetime64[us]"), number),
     }
     for part, (unit, _, _) in PARTS.items():
-        more = ("angle", StandardScaler()), ("cosine", _applied(np.cos))
-        found[part] = Pipeline([*_count(unit), *more])
-    return found | {"texts": Pipeline([*strip * (not onnx), ("codes", codes)])}
+        count = _applied(np.asarray, dtype=f"datetime64[{unit}]"), number
+        found[part] = make_pipeline(*count, StandardScaler(), _applied(np.cos))
+    # Only numbers and objects have it, so that durations are not read as counts.
+    zeros = _applied(np.logical_not), _applied(np.zeros_like, dtype="float64")
+    return found | {"numbers": make_union(numbers, make_pipeline(*zeros))}
 
 
 @dataclasses.dataclass
@@ -226,8 +226,8 @@ class _Curves:
     parts: dict[str, list[str]]
     #: Part and column, offset, width and weights of each ramp.
     ramps: list[tuple] = dataclasses.field(default_factory=list)
-    #: Texts of the levels of each column of text, in the order of their codes.
-    levels: list[np.ndarray] = dataclasses.field(default_factory=list)
+    #: Weights of texts beyond an undeclared one, by column, of each encoder's columns.
+    texts: list[dict[str, dict]] = dataclasses.field(default_factory=list)
 
     def add(
         self, part: str, name: str, offsets: Any, widths: Any, heights: np.ndarray
@@ -250,31 +250,41 @@ class _Curves:
         ends, heights = sorted((value, stored)), np.outer(weight, [1, 0, -1])
         self.add(part, name, ends, [-_STEP, _STEP], heights)
 
+    def add_texts(self, texts: dict[str, dict]) -> np.ndarray:
+        """Add weights of texts; return levels, whose places are codes from 0."""
+        levels = [*dict.fromkeys(["", *itertools.chain(*texts.values())])]
+        none = 0 * self.constant
+        found = np.array([[own.get(n, none) for n in levels] for own in texts.values()])
+        # Equal weights are adjacent. An undeclared text has the code -1.
+        order = np.lexsort(found.swapaxes(1, 2).reshape(-1, len(levels)))
+        for name, own in zip(texts, found[:, order], strict=True):
+            heights = np.vstack([none, own])
+            rises = np.union1d(0, np.diff(heights, axis=0).any(axis=1).nonzero())
+            heights = heights[[0, *rises + 1]].T
+            self.add("texts", name, rises - 0.5, [_STEP] * len(rises), heights)
+        return np.array(levels)[order]
+
     def transformers(self, row: dict[str, list]) -> tuple:
         """Return the fitted transformers, weights and intercept, given two rows."""
-        rows, parts = pandas_for().DataFrame(row), self.parts
-        if not self.onnx:
-            parts["kinds"] = parts["numbers"]
-        readers = _readers(self.onnx)
-        readers["texts"].named_steps["codes"].categories = self.levels
-        first = _beside(*((name, readers[name], parts[name]) for name in parts))
-        first.fit(rows)
+        parts, levels = self.parts, [self.add_texts(texts) for texts in self.texts]
+        readers = _readers(self.onnx, levels, len(parts["texts"]))
+        row |= dict.fromkeys(parts["texts"], [""] * 2)
+        first = _beside(*((name, readers[name], parts[name]) for name in readers))
+        encoded = first.fit_transform(pandas_for().DataFrame(row))
         first.sparse_threshold = _REFIT  # which scikit-learn's error of a refit quotes
         for part, (_, period, _) in PARTS.items():
             if parts[part]:
-                angle = first.named_transformers_[part]["angle"]
+                angle = first.named_transformers_[part][-2]
                 angle.mean_[:], angle.scale_[:] = -_PHASE, period / (2 * np.pi)
-        columns = [(part, own) for part in parts for own in parts[part]]
+        columns = [(part, own) for part in readers for own in parts[part]]
         of, offset, width, weights = zip(*self.ramps, strict=True)
         places = [columns.index(column) for column in of]
-        encoded = first.transform(rows)
-        repeat, shift = TruncatedSVD(len(places)), StandardScaler(copy=False)
+        repeat: Any = _applied(np.take, indices=np.array(places), axis=1)
+        shift = StandardScaler(copy=False).fit(encoded[:, places])
         clip: Any = _applied(np.clip, a_min=0, a_max=1)
         if self.onnx:  # which has no function
-            clip = MinMaxScaler(clip=True)
-        kind = np.float64 if self.onnx else np.int8  # of few bytes in files
-        repeat.components_ = np.eye(len(columns), dtype=kind)[places]
-        shift.fit(repeat.transform(encoded))
+            repeat, clip = TruncatedSVD(len(places)), MinMaxScaler(clip=True)
+            repeat.components_ = np.eye(len(columns))[places]
         shift.mean_, shift.scale_ = np.array(offset), np.array(width)
         shift.var_ = shift.scale_**2
         clip.fit(np.outer([0.0, 1.0], np.ones(len(places))))
@@ -285,7 +295,7 @@ class _Curves:
 def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tuple:
     """Convert a model with a schema, as `_of_numbers` converts one without."""
     schema = model._reader.declaration.schema
-    curves = _Curves(intercept, onnx, {name: [] for name in _readers(onnx)})
+    curves = _Curves(intercept, onnx, collections.defaultdict(list))
     row: dict[str, list] = {}
     for place, own in itertools.groupby(model.encoder_.blocks_, lambda b: b.parent):
         name, blocks = schema.features[place], list(own)
@@ -304,8 +314,6 @@ def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tupl
         row[name] = [_GONE] * 2
         if column.cells is not None:
             _add_levels(curves, schema, name, blocks, coef)
-            if name in curves.parts["texts"]:
-                row[name] = [""] * 2
         elif column.axis == "date":
             row[name] = [np.datetime64("2000-01-01", "us")] * 2
             _add_date(curves, name, blocks, gone, coef)
@@ -379,12 +387,12 @@ def _add_levels(
         return sum(b.margins(read, coef[:, b.start : b.stop]) for b in blocks)
 
     other, missing = weights([object(), None])
+    curves.constant = curves.constant + other
     column = schema.columns[name]
     declared = [*column.cells, *column.gone(schema)]
     numbers = {as_number(cell) for cell in declared}
     numbers = sorted(filter(math.isfinite, numbers))
     if all(isinstance(cell, Real) for cell in column.cells):
-        curves.constant = curves.constant + other
         curves.add_below("numbers", name, _NO_NUMBER, missing - other)
         for value, own in zip(numbers, weights(numbers), strict=True):
             curves.add_at("numbers", name, value, own - other)
@@ -403,17 +411,10 @@ def _add_levels(
             cells.setdefault(text, word)
     for text in ("", "NaT", *sorted(TAKEN_FOR_MISSING)):
         cells.setdefault(text, None)
-    # Texts with equal weights have adjacent codes. An undeclared text has the code -1.
-    found = weights([*cells.values()])
-    differs = (found != other).any(axis=1)
-    differs[0] = True  # an encoder needs a level
-    groups, of_text = np.unique(found[differs], axis=0, return_inverse=True)
-    order = np.argsort(of_text.ravel(), kind="stable")
-    levels = np.array([*cells])[differs][order]
-    ends = np.searchsorted(of_text.ravel()[order], np.arange(len(groups))) - 0.5
-    widths, heights = [_STEP] * len(ends), np.vstack([other, groups]).T
-    curves.add("texts", name, ends, widths, heights)
-    curves.levels.append(levels)
+    found = zip(cells, weights([*cells.values()]) - other, strict=True)
+    if curves.onnx or not curves.texts:
+        curves.texts.append({})
+    curves.texts[-1][name] = {text: own for text, own in found if own.any()}
 
 
 #: Quantile of the normal distribution for a two-sided interval of 95 %.
