@@ -197,7 +197,7 @@ def _readers(onnx: bool, levels: list[np.ndarray], n: int) -> dict[str, Any]:
         return {"texts": codes, "numbers": numbers}
     # pandas takes twice as long for text that it does not hand over as objects, and the
     # encoder has a cost for each column, so it reads all as one.
-    cells, text = (_applied(np.asarray, dtype=kind) for kind in "OT")
+    cells, text = (_applied(np.asarray, dtype=kind) for kind in ("O", "T"))
     one = _applied(np.split, indices_or_sections=n, axis=1), _applied(np.concatenate)
     apart = _applied(np.split, indices_or_sections=n), _applied(np.concatenate, axis=1)
     strip = text, _applied(np.strings.strip), cells
