@@ -138,6 +138,12 @@ class TestNonprivateFits:
         ledger.charge([full_batch()])
         assert ledger.spent(DELTA) == math.inf
 
+    def test_a_limit_refuses_them(self, new_ledger):
+        ledger = new_ledger(epsilon=1.0, delta=DELTA)
+        with pytest.raises(PrivacyBudgetError, match="would spend epsilon inf"):
+            ledger.charge_nonprivate(label="fit")
+        assert len(ledger) == 0
+
     def test_a_limit_set_later_has_nothing_left(self, tmp_path):
         PrivacyLedger(tmp_path / "l.db").charge_nonprivate()
         ledger = PrivacyLedger(tmp_path / "l.db", epsilon=1.0, delta=DELTA)
