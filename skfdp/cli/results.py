@@ -418,7 +418,10 @@ def ledger(arguments: argparse.Namespace) -> None:
         own = (one for one in ledgers if charges & {e.charge for e in one.entries})
         with refusing(ValueError, status=1):
             next(own, ledgers[0]).check_report(found)
-        lines[-1] += f" It holds all charges of {path}."
+        lines[-1] += (
+            f" It holds the charges of {path}, with these events, spending and limit. "
+            "Other fields are not compared, and later charges may be missing."
+        )
     say("\n\n".join(lines))
 
 

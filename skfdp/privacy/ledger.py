@@ -14,6 +14,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 from scipy.optimize import brentq
 
 from skfdp.addresses import public
@@ -756,7 +757,8 @@ class PrivacyLedger:
         ValueError
             If the report has no receipt, because its fit had no ledger; if the fit was
             charged to another ledger; if the file lacks this charge or an earlier
-            charge; or if the data set does not hold the events of the report.
+            charge; if the data set does not hold the events of the report; or if its
+            spending, limit or day differs. A ledger has no other field of a report.
         """
         if not isinstance(report, PrivacyReport):
             raise TypeError(
@@ -770,14 +772,23 @@ class PrivacyLedger:
                 f"{self._store.name}, because a fit in the report has no receipt of a "
                 "charge: fit it with this ledger."
             )
-        receipts = {one for part in parts for one in part.receipts}
-        _, entries = self._store.read({*report.receipts, *receipts})
+        receipts = {one for part in (report, *parts) for one in part.receipts}
+        _, entries = self._store.read(receipts)
         if not all(_holds(entries, part) for part in parts):
             raise ValueError(
                 f"data set {self._dataset!r} of {self._store.name} does not hold all "
                 f"events of the report of {report.subject!r}: check the report against "
                 "the data set that it was charged to."
             )
+        for one in receipts:
+            ours = self._receipt(one.charge, one.head)
+            told = [[own.spent, own.left, own.limit] for own in (one, ours)]
+            same = np.allclose(*np.array(told, dtype=float), equal_nan=True)
+            if one.limit is not None and not (same and one.date == ours.date):
+                raise ValueError(
+                    f"the report of {report.subject!r} states other figures of charge "
+                    f"{one.charge} than {self._store.name}: ask for the original."
+                )
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:

@@ -152,6 +152,7 @@ NUMERICS_OF_PURE = (
 #: Facts that the owner of the data may add to a report, and the largest number of
 #: characters of each.
 CONTEXT, CONTEXT_SIZE = ("data", "date", "by", "purpose"), 120
+_DIGEST = "SHA-256 {} of the released weights, not of the file."
 _TRUSTED = (
     "The people who run the fit, the computer and the software: they see every row."
 )
@@ -392,7 +393,7 @@ def page(report: Report) -> list[Section]:
     parts.append(("Checked by", [f"Nobody outside the project so far.{checked}"]))
     if guaranteed:
         parts += [
-            ("Fingerprint", [f"SHA-256 {report.sha256}"] * bool(report.sha256)),
+            ("Fingerprint", [_DIGEST.format(report.sha256)] * bool(report.sha256)),
             ("Signed", ["Name, date, signature:"]),
         ]
     return [part for part in parts if part[1]]
@@ -484,7 +485,7 @@ def open_text(report: Report) -> str:
     if Relation.of(report.neighboring_relation).counts_are_public:
         things.append("the number of rows")
     things += ["which rows belong to one person"] * (report.unit == "person")
-    text = ", ".join([*things, "column names, all settings"])
+    text = ", ".join([*things, "column names, all settings such as bounds"])
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -518,7 +519,7 @@ def on_epsilon(report: Report) -> Iterator[str]:
             f"The number n of {many} is not recorded here; the advice is a delta of at "
             f"most {ADVISED:g}/n."
         )
-    yield f"Fits counted: {report.n_fits}."
+    yield f"Fits in this report: {report.n_fits}."
     if report.mu is not None and holds:
         yield f"Exact Gaussian-DP parameter of the whole: mu = {as_text(report.mu)}."
 

@@ -264,7 +264,8 @@ def test_the_hash_chain_of_a_ledger_is_checked(run, refused, tmp_path):
         assert (status, out, err.count("\n")) == (1, "", 1)
         return err
 
-    path, older, page = (tmp_path / name for name in ("a.db", "old.db", "r.json"))
+    names, chain = ("a.db", "old.db", "r.json", "s.json"), "Hash chain: unbroken."
+    path, older, page, edited = (tmp_path / name for name in names)
     event = skfdp.privacy.calibrate(1.0, 1e-5, n_steps=1).event
     for dataset in ("people", "stays"):  # equal events in both
         ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5, dataset=dataset)
@@ -272,8 +273,12 @@ def test_the_hash_chain_of_a_ledger_is_checked(run, refused, tmp_path):
         ledger.charge([event])
         page.write_text(skfdp.report(ledger).to_json())
         status, out, _ = run("ledger", path, "--report", page)
-        end = f"\n\nHash chain: unbroken. It holds all charges of {page}.\n"
-        assert status == 0 and out.endswith(end)
+        assert status == 0 and f"{chain} It holds the charges of {page}, with" in out
+        for name in ("spent", "left", "limit", "date"):
+            forged = json.loads(page.read_text())
+            forged["receipts"][0][name] = "2020-01-01" if name == "date" else 0.5
+            edited.write_text(json.dumps(forged))
+            assert "states other figures of charge" in broken(path, "--report", edited)
     assert "does not hold charge 2" in broken(older, "--report", page)
     assert "has no receipt" in broken(path, "--report", "income.json")
     assert "'new.csv' is not a JSON" in refused("ledger", path, "--report", "new.csv")
