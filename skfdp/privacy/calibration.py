@@ -111,7 +111,7 @@ def calibrate(
         The relation between neighbours; see :ref:`protected`.
     noise_decay : float, default=0.0
         Schedule of a full-batch plan: ``1 / noise_multiplier[t]**2`` is proportional to
-        ``max(1 - t / n_steps, 1 / (2 n_steps))**noise_decay``. 0 is constant noise.
+        ``(1 - t / n_steps)**noise_decay``. 0 is constant noise.
     other_events : sequence of Event, default=()
         Other releases that share the budget, such as a private mean. They are composed
         exactly; epsilon is not split.

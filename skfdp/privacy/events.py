@@ -123,8 +123,8 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
 
     Plans, events and the gradient descent all call this function, so that the noise
     that is drawn is exactly the noise that is accounted for. The first step has
-    `noise_std`, the least noise, and ``1 / stds[t]**2`` is proportional to ``max(1 - t
-    / n_steps, 1 / (2 n_steps))**noise_decay``. A decay of 0 is constant noise.
+    `noise_std`, the least noise, and ``1 / stds[t]**2`` is proportional to ``(1 - t /
+    n_steps)**noise_decay``. A decay of 0 is constant noise.
 
     Notes
     -----
@@ -136,8 +136,7 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
     """
     if noise_decay == 0:
         return np.broadcast_to(np.float64(noise_std), (n_steps,))
-    left = np.maximum(1 - np.arange(n_steps) / n_steps, 0.5 / n_steps)
-    return noise_std * left ** (-noise_decay / 2)
+    return noise_std * (1 - np.arange(n_steps) / n_steps) ** (-noise_decay / 2)
 
 
 def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:

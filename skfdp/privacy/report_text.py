@@ -549,7 +549,7 @@ def event_text(event: Event) -> str:
     (low, _), *_, (high, _) = [*event.grouped_stds] * 2
     noise = as_text(low) if low == high else f"{as_text(low)} to {as_text(high)}"
     if event.noise_decay:
-        rule = f"max(1 - t/T, 1/(2 T))**{event.noise_decay / 2:g}, T = {event.n_steps}"
+        rule = f"(1 - t/T)**{event.noise_decay / 2:g}, T = {event.n_steps}"
         noise += f" (in step t = 0, 1, ...: {as_text(low)} / {rule})"
     sampling = f"Poisson batches of rate {as_text(event.sampling_rate)}"
     if event.mu is not None:
