@@ -323,11 +323,13 @@ def strength_text(report: Report) -> str:
             numbers += f"; {as_text(epsilon, 4)} for replacing one value by another"
     # Epsilon may exceed a round budget by rounding.
     tier = next(j for j, (most, _) in enumerate(_TIERS) if epsilon <= most * (1 + 1e-6))
+    large = exceeds_advice(report.delta, n)
+    word = _TIERS[tier][1].capitalize() + ", with too large a delta," * large
     return (
-        f"{_TIERS[tier][1].capitalize()} for {_WHOSE[report.unit][0]}: "
-        f"{numbers} (tier {tier + 1}, Ponomareva et al. 2023, 'How to DP-fy ML')."
+        f"{word} for {_WHOSE[report.unit][0]}: {numbers} (tier {tier + 1}, "
+        "Ponomareva et al. 2023, 'How to DP-fy ML')."
         + f" {judged[0].upper()}{judged[1:]}."
-        * exceeds_advice(report.delta, n)
+        * large
     )
 
 
@@ -500,6 +502,7 @@ def _ledger(report: Report) -> Iterator[str]:
         left = "ledger.remaining() returns what one more fit may cost"
         if one.left is not None:
             left = f"one more fit may cost epsilon {as_text(one.left, 4)}"
+            left += " (epsilons do not add up)"
         yield (
             f"{text}. All charges until then: epsilon {as_text(one.spent, 4)} of "
             f"{as_text(one.limit, 4)} at delta {one.delta:g}; {left}."

@@ -341,7 +341,7 @@ class TestPage:
             assert (receipt.charge, receipt.limit) == (number, 4.0)
             assert receipt.date == ledger.entries[0].date
             page = " ".join(model.privacy_.statement().split())
-            assert f"one more fit may cost epsilon {receipt.left:.4g}." in page
+            assert f"one more fit may cost epsilon {receipt.left:.4g} (epsilons" in page
         assert made[0].privacy_.receipts[0].spent == pytest.approx(1.0)
         assert receipt.spent == ledger.spent() > 1.7
         assert receipt.left == ledger.remaining()
