@@ -324,7 +324,7 @@ def strength_text(report: Report) -> str:
     # Epsilon may exceed a round budget by rounding.
     tier = next(j for j, (most, _) in enumerate(_TIERS) if epsilon <= most * (1 + 1e-6))
     large = exceeds_advice(report.delta, n)
-    word = _TIERS[tier][1].capitalize() + ", with too large a delta," * large
+    word = _TIERS[tier][1].capitalize()
     return (
         f"{word} for {_WHOSE[report.unit][0]}: {numbers} (tier {tier + 1}, "
         "Ponomareva et al. 2023, 'How to DP-fy ML')."
