@@ -247,8 +247,13 @@ class Centring:
         asked = records, lengths, 0.0, furthest, event, LENGTH, mechanism
         found, error = released_mean(*asked)
         least = max(2 * error, furthest / _SHORTEST)
-        if public.n_private > MOST_USED:
-            warn_of_noise(found, least, "length of rows")
+        if found < least and public.n_private > MOST_USED:
+            warn_caller(
+                "the released length of rows is mostly noise, so that predictions may "
+                "be scaled down to nearly 0: expect little more than the majority "
+                "class or the mean; raise epsilon, or use more records.",
+                UtilityWarning,
+            )
         found = min(max(found, least), furthest)
         if event.n_steps > 1:
             squares = functools.partial(lengths, power=2)
@@ -293,16 +298,6 @@ def private_lengths(records: Records, furthest: float, power: int = 1) -> np.nda
     lengths *= records.integers.unit
     np.minimum(lengths, furthest, out=lengths)
     return lengths if power == 1 else lengths**power
-
-
-def warn_of_noise(found: float, least: float, name: str) -> None:
-    """Warn if a released scale is below `least`, so that noise may decide it."""
-    if found < least:
-        warn_caller(
-            f"the released {name} is mostly noise, and predictions may be worse than a "
-            "constant: declare narrower bounds, raise epsilon, or use more records.",
-            UtilityWarning,
-        )
 
 
 def released_mean(

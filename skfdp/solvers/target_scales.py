@@ -20,13 +20,17 @@ from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.statistics import RowSum
 from skfdp.solvers import postprocessing
-from skfdp.solvers.centring import released_mean, warn_of_noise
+from skfdp.solvers.centring import released_mean
 from skfdp.solvers.method import Budget, Plan
 from skfdp.solvers.postprocessing import HUBER_THRESHOLD, STRONGEST
 
-# The noise of a mean grows with the width of an interval, and declared bounds are often
-# wide. So a coarse histogram is released first, and the mean is taken within the bins
-# that contain all records, except for noise, and one more bin on either side.
+# An interval within the declared bounds that contains the targets, from one noisy
+# histogram.
+#
+# The noise of a mean grows with this width, and declared bounds are often wide. So a
+# coarse histogram is released first, and the mean is taken within the bins that contain
+# all records, except for noise, and one more bin on either side.
+
 
 #: Labels of the events of the target's mean and spread, and of its histogram.
 SCALE, HISTOGRAM = "target scale", "target histogram"
@@ -125,7 +129,8 @@ _DISPLACED = 0.5
 _N_RATES = 2
 # Typical variance that a fit adds to the logarithms of rates.
 _ADDED = 0.2
-# Below the width of the bounds over this, Huber's loss is nearly an absolute error.
+# Huber's loss is nearly an absolute error if its threshold is below the width of the
+# declared bounds divided by this number.
 _TINY_WIDTH = 1000
 
 
@@ -306,7 +311,6 @@ class TargetScales:
             low, high = released_window(records, histogram, mechanism)
         if start.log:
             mean, error = mean_of(y, low, high, "target mean")
-            warn_of_noise(mean, 2 * error, "mean of the target")
             found = dataclasses.replace(start, scale=max(mean, 2 * error))
             declared = records.public.exposure
             if declared is None or declared.public:
@@ -327,7 +331,6 @@ class TargetScales:
         spread, error = mean_of(*asked, margins=margins)
         prior = _DEVIATION * span, _SPREAD_OF_DEVIATIONS * span
         scale = SPREAD * max(_expected(spread, error, *prior), error)
-        warn_of_noise(spread, 2 * error, "spread of the target")
         return dataclasses.replace(start, centre=centre, scale=scale, error=doubt)
 
     def scaled(
@@ -354,8 +357,9 @@ def warn_of_huber_threshold(threshold: float | str, bounds: tuple | None) -> Non
         warn_caller(
             f"threshold={float(threshold):g} is below a thousandth of the width of "
             f"target_bounds=({low:g}, {high:g}): Huber's loss is then an absolute "
-            "error in nearly all rows, which learns little with noise; use 'auto', or "
-            "the size of usual errors.",
+            "error in nearly all rows, which learns little with noise; use 'auto' "
+            "(1.35 times the target's spread), or the size of usual errors in the "
+            "target's units.",
             UtilityWarning,
         )
 
