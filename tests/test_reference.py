@@ -5,6 +5,7 @@ numbers from earlier releases. The reference gets these and the raw table. It ha
 find the same exact sums, the same released integers and the same weights.
 """
 
+import dataclasses
 import functools
 import math
 import runpy
@@ -233,7 +234,8 @@ def facts_of(one, model):
         facts |= {"sum": reference.gradient, "clip_norm": query.clip_norm}
         facts["same_signs"] = query.orthant
     elif isinstance(query, statistics.TemperatureSum):
-        facts |= of_gradients(one, query.query, model) | {"sum": reference.slopes}
+        own = dataclasses.replace(query.query, loss=query.loss)
+        facts |= of_gradients(one, own, model) | {"sum": reference.slopes}
         facts |= {"start": query.start, "along": query.step, "reach": query.reach}
         facts["points"] = query.points
     elif isinstance(query, statistics.LabelSum):
