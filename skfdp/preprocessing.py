@@ -55,7 +55,8 @@ class PrivateCentring:
         """Calibrate the release of the mean, or of the cross moments."""
         kind = RowSum if prepared is None else CrossSum
         query = kind.planned(nonnegative=public.private_bounded)
-        event = budget.release_once(_label(prepared), query)
+        label = "mean" if prepared is None else "cross moments"
+        event = budget.release_once(label, query)
         std = event.noise_std[0]
         if std / query.unit(std) > MAX_STD:
             raise ValueError(
@@ -76,7 +77,7 @@ class PrivateCentring:
         else:
             given = records.integers, bound, prepared.grid
             query = CrossSum(*given, nonnegative=bounded)
-        total = mechanism.release(_label(prepared), query)
+        total = mechanism.release(event.label, query)
         return _centring(public, prepared, total, event.noise_std[0])
 
     def exactly(self, records: Records) -> Found:
@@ -91,10 +92,6 @@ class PrivateCentring:
             rows = scaler.part(private).mapped(X[:, private])
             total = np.append(regressors.rows.T @ rows, len(rows) - np.sum(rows**2))
         return _centring(public, regressors, total, 0.0)
-
-
-def _label(regressors: Regressors | None) -> str:
-    return "mean" if regressors is None else "cross moments"
 
 
 def _centring(

@@ -45,7 +45,9 @@ def centred(X, released=exact_sum, std=0.0):
     return method.run(
         records,
         method.prepare(records.public, None),
-        SimpleNamespace(events=[SimpleNamespace(noise_std=(std,))]),
+        SimpleNamespace(
+            events=[SimpleNamespace(label="cross moments", noise_std=(std,))]
+        ),
         SimpleNamespace(release=lambda label, query: released(query)),
         on_step=None,
     )
