@@ -19,8 +19,7 @@ from skfdp.kernels.contributions import LOSS_LEAVES, call_leaf, leaf_address
 from skfdp.kernels.losses import loss_named
 from skfdp.kernels.vectors import WIDTH
 from skfdp.mechanisms.descent import HeavyBall
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import PoissonBatches
+from skfdp.mechanisms.release import PoissonBatches, Streams
 from skfdp.mechanisms.release import _noisy_sum as release
 from skfdp.queries.linear import LinearQuery
 

@@ -46,10 +46,11 @@ from skfdp.data.validation import (
     warn_caller,
     without_traps,
 )
-from skfdp.mechanisms import noise
-from skfdp.mechanisms.noise import Streams, check_random_state
-from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy.assumptions import (
+from skfdp.mechanisms import release
+from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
+from skfdp.privacy.checks import shown
+from skfdp.privacy.entries import FitPlan
+from skfdp.privacy.events import (
     BALANCED,
     KEY_UNREAD,
     NO_LIMIT,
@@ -58,10 +59,9 @@ from skfdp.privacy.assumptions import (
     SAME_PARTITIONS,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
+    Relation,
+    check_budget,
 )
-from skfdp.privacy.checks import shown
-from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.events import Relation, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.reader import SHORT, Declaration, Reader
@@ -651,7 +651,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     @property
     def _seeded(self) -> bool:
         """Whether the noise can be reproduced: with a seed, or within an audit."""
-        return self.random_state is not None or noise.current() is not None
+        return self.random_state is not None or release.current() is not None
 
     def _rows_to_predict(self, X) -> np.ndarray | csr_array:
         """Convert new rows in the same way as `fit`, to inputs of `input_scaler_`."""
@@ -778,7 +778,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             *(ORDER_IS_PUBLIC,)
             * (declared.max_rows_per_group is not None and public.unit == "person"),
             *(SAME_PARTITIONS,) * public.in_partitions,
-            *(KEY_UNREAD,) * (noise.KEEPER.get() is not None),
+            *(KEY_UNREAD,) * (release.KEEPER.get() is not None),
             *(BALANCED,) * getattr(self, "_balances", False),
             *plan.assumptions,
         )
@@ -834,8 +834,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     ) -> tuple[Mechanism, PrivacyReport]:
         """Charge a plan; return the mechanism of its events, and the final report."""
         private, public, key = math.isfinite(self.epsilon), records.public, None
-        if private and noise.current() is None:
-            key = noise.KEEPER.get()
+        if private and release.current() is None:
+            key = release.KEEPER.get()
         if key is not None:
             key.open(records, public.declared.parameters, plan)
         streams = Streams(self.random_state, type(self), key)

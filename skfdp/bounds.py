@@ -22,7 +22,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, FitPlan, PrivacyReport
-from skfdp.privacy.assumptions import (
+from skfdp.privacy.events import (
     BINNED,
     BOUNDS_RELEASED,
     ORTHANT,

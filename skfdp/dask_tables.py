@@ -23,8 +23,12 @@ from skfdp.data.arrays import check_enough, is_dask
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable
 from skfdp.data.validation import unmasked, without_traps
-from skfdp.mechanisms.noise import generator_of, random_words
-from skfdp.mechanisms.release import PoissonBatches, not_null
+from skfdp.mechanisms.release import (
+    PoissonBatches,
+    generator_of,
+    not_null,
+    random_words,
+)
 from skfdp.privacy.checks import computed as computed_field
 from skfdp.privacy.events import Relation
 from skfdp.queries import Query

@@ -67,12 +67,10 @@ from skfdp.data.validation import (
     warn_caller,
 )
 from skfdp.kernels.losses import OF_RATES
-from skfdp.mechanisms.noise import KEEPER, check_random_state, random_words
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import KEEPER, Mechanism, check_random_state, random_words
 from skfdp.privacy import checks
-from skfdp.privacy.assumptions import RANDOMISED, TARGET_CLIPPED, VALUES_CLIPPED
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.events import Event
+from skfdp.privacy.events import RANDOMISED, TARGET_CLIPPED, VALUES_CLIPPED, Event
 from skfdp.reader import TARGET_STEP, Declaration, Reader
 from skfdp.solvers.method import Budget, Plan
 from skfdp.solvers.parameters import ASSUMPTIONS

@@ -38,8 +38,8 @@ from skfdp.data.validation import (
 )
 from skfdp.kernels.losses import CLASSIFICATION, OF_RATES, REGRESSION, Loss, loss_named
 from skfdp.privacy import gdp_mu
-from skfdp.privacy.assumptions import EXPOSURE_CLIPPED, TARGET_CLIPPED, Assumption
 from skfdp.privacy.entries import FitPlan
+from skfdp.privacy.events import EXPOSURE_CLIPPED, TARGET_CLIPPED, Assumption
 from skfdp.reader import Declaration
 from skfdp.schema import pandas_for
 from skfdp.solvers import (

@@ -17,11 +17,11 @@ from skfdp.data.arrays import is_dask
 from skfdp.data.records import MOST_ROWS
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.data.validation import check_choice, check_flag, check_number, without_traps
-from skfdp.mechanisms import noise
-from skfdp.mechanisms.noise import Streams, check_random_state
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms import release
+from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
 from skfdp.privacy.accounting import gdp_mu
-from skfdp.privacy.assumptions import (
+from skfdp.privacy.checks import shown
+from skfdp.privacy.events import (
     FIT_IN_LEDGER,
     NO_LIMIT,
     SAME_PARTITIONS,
@@ -29,9 +29,11 @@ from skfdp.privacy.assumptions import (
     STORED_TYPES,
     WEIGHTS_ARE_PUBLIC,
     Assumption,
+    Event,
+    PrivacyBudgetError,
+    Relation,
+    check_budget,
 )
-from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Event, PrivacyBudgetError, Relation, check_budget
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
@@ -377,7 +379,7 @@ def private_score(
     units = scored.units
     delta = getattr(fit, "delta", 1e-5) if delta is None else delta
     check_budget(epsilon, delta)
-    seeded = random_state is not None or noise.current() is not None
+    seeded = random_state is not None or release.current() is not None
     facts = {
         "neighboring_relation": relation.name,
         "classes_source": None if layout.classes is None else "declared",

@@ -19,9 +19,8 @@ from skfdp.data.target import class_shares, log_odds
 from skfdp.data.validation import without_traps
 from skfdp.linear_model import FeatureDPLogisticRegression, LinearModel
 from skfdp.privacy import gdp_mu
-from skfdp.privacy.assumptions import Assumption
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Relation
+from skfdp.privacy.events import Assumption, Relation
 from skfdp.reader import Declaration
 from skfdp.solvers import (
     BACKENDS,

@@ -115,7 +115,9 @@ def _noise_of_the_test(request, monkeypatch):
     """
     if not request.config.getoption("--fresh-noise"):
         keys = random.Random(request.node.nodeid.partition("tests/")[2])
-        monkeypatch.setattr("skfdp.mechanisms.noise.secrets.randbits", keys.getrandbits)
+        monkeypatch.setattr(
+            "skfdp.mechanisms.release.secrets.randbits", keys.getrandbits
+        )
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def same_noise(monkeypatch):
     def drawn(self, label, *facts):
         return np.random.default_rng(len(label))
 
-    monkeypatch.setattr("skfdp.mechanisms.noise.Streams.private", drawn)
+    monkeypatch.setattr("skfdp.mechanisms.release.Streams.private", drawn)
 
 
 @pytest.fixture

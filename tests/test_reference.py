@@ -24,8 +24,7 @@ import skfdp
 from skfdp.data.records import Records
 from skfdp.mechanisms import release
 from skfdp.mechanisms.descent import HeavyBall
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.queries import statistics
 from skfdp.queries.linear import LinearQuery
 from skfdp.schema import Category, Label, Number, TableSchema

@@ -52,7 +52,7 @@ privacy/test_plan.py::TestReferenceValues::test_poisson[replace_special-1.0-None
 -return (1 - q) * (1 - alpha) * ndtr(-x / noise) + q * tails
 +return (1 - q * q) * (1 - alpha) * ndtr(-x / noise) + q * q * tails
 privacy/test_curves.py::TestClipDeltaCurve::test_a_vanishing_change_vanishes
-# privacy/assumptions.py: a report in a file marks any sentence as enforced
+# privacy/events.py: a report in a file marks any sentence as enforced
 -return dataclasses.replace(stated, enforced=False)
 +return stated
 privacy/test_report.py::test_a_key_lends_no_mark_to_another_sentence
@@ -123,7 +123,7 @@ privacy/test_ledger.py::TestNonprivateFits::test_a_limit_refuses_them[memory]
 -return add_integer_gaussian(total, noise_std / unit, generator) * unit
 +return add_integer_gaussian(total, noise_std / unit / 2, generator) * unit
 releases/test_mechanism_release.py::test_the_noise_of_the_k_th_release_is_that_of_the_k_th_step
-# mechanisms/noise.py: noise of a fixed seed
+# mechanisms/release.py: noise of a fixed seed
 -key = secrets.randbits(128)
 +key = 20_260_101
 releases/test_sampler_tail.py::test_unseeded_streams_never_repeat

@@ -28,8 +28,7 @@ from skfdp.audit.mechanism import (
     moments_of_ratio,
     separation,
 )
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.privacy import Event, calibrate
 from skfdp.solvers import AdaptiveCentering, NoisySGD
 

@@ -120,7 +120,7 @@ def audited(name, epsilon, factor, seed):
     model = kind(epsilon=epsilon, bounds=(0, 1), **params)
     with (
         mock.patch.object(mechanism, "_noisy_sum", divided(factor)),
-        mock.patch("skfdp.mechanisms.noise.secrets.randbits", streams(seed)),
+        mock.patch("skfdp.mechanisms.release.secrets.randbits", streams(seed)),
     ):
         return audit_estimator(model, X, y, random_state=seed, **given)
 

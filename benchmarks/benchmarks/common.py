@@ -4,7 +4,7 @@ import numpy as np
 
 from skfdp.data.grid import GridRows
 from skfdp.kernels.losses import loss_named
-from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms.release import Streams
 from skfdp.mechanisms.release import _noisy_sum as release
 from skfdp.queries.linear import LinearQuery
 

@@ -9,8 +9,7 @@ from skfdp.data._basis import Smoothing
 from skfdp.data.grid import GridRows
 from skfdp.data.sources import LargeTable
 from skfdp.kernels.losses import loss_named
-from skfdp.mechanisms.noise import Streams, add_integer_gaussian
-from skfdp.mechanisms.release import PoissonBatches
+from skfdp.mechanisms.release import PoissonBatches, Streams, add_integer_gaussian
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import DenseProducts, ShortProducts
 from skfdp.schema import Category, Number

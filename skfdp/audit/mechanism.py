@@ -17,8 +17,7 @@ from scipy import stats
 from skfdp.addresses import public
 from skfdp.data.grid import sum_unit
 from skfdp.data.validation import check_number
-from skfdp.mechanisms.noise import Streams, check_random_state
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
 from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
 from skfdp.privacy.accounting import check_delta, compose, cost
 from skfdp.privacy.entries import FitPlan

@@ -30,13 +30,18 @@ from skfdp.base import PrivateEstimator
 from skfdp.data.grid import as_dense
 from skfdp.data.units import numbered
 from skfdp.data.validation import check_number
-from skfdp.mechanisms import noise
-from skfdp.mechanisms.noise import Asked
+from skfdp.mechanisms import release
+from skfdp.mechanisms.release import Asked
 from skfdp.privacy.accounting import cost, gdp_epsilon, is_listed
-from skfdp.privacy.assumptions import CLASSES_READ
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import Receipt, new_entries
-from skfdp.privacy.events import ROUNDING, Event, PrivacyBudgetError, Relation
+from skfdp.privacy.events import (
+    CLASSES_READ,
+    ROUNDING,
+    Event,
+    PrivacyBudgetError,
+    Relation,
+)
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
@@ -427,7 +432,7 @@ class Replay:
         }
         with _heard(self.seen):
             try:
-                with noise.opened(self):
+                with release.opened(self):
                     model.fit(X, y, **fit_params)
             except ReplayDiffers:
                 self.complete = False
@@ -624,7 +629,7 @@ class Charges(PrivacyLedger):
         self, events: Iterable[Event], *, label: str | None = None, name: Any = None
     ) -> Receipt:
         """Record a charge, and return its receipt."""
-        if noise.current() is None:
+        if release.current() is None:
             raise ValueError(_ELSEWHERE)
         self.given.append((tuple(events), label))
         entries = new_entries(self.given[-1][0], label)

@@ -39,7 +39,7 @@ from skfdp.linear_model import (
     FeatureDPRegressor,
 )
 from skfdp.privacy import AddOrRemoveOne, Relation
-from skfdp.privacy.assumptions import STORED_TYPES, Assumption
+from skfdp.privacy.events import STORED_TYPES, Assumption
 from skfdp.privacy.report_text import names_text
 from skfdp.schema import Category, Label, Number, OpenTable, SchemaError, TableSchema
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD

@@ -133,7 +133,7 @@ TRUSTED_TYPES = tuple(
     data._basis.CategoriesBlock data._basis.SplineBlock data._basis.LinearBlock
     data.input_scaler.InputScaler data.target.Spelling
     data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport
-    privacy.Receipt privacy.assumptions.Assumption schema.Boolean schema.Category
+    privacy.Receipt privacy.events.Assumption schema.Boolean schema.Category
     schema.Date schema.Ignore schema.Label schema.Number schema.TableSchema
     solvers.NoisyGradientDescent solvers.OneShot solvers.postprocessing.CoefficientNoise
     solvers.public_model.PublicModel

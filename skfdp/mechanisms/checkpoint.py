@@ -21,7 +21,7 @@ from skfdp.addresses import public
 from skfdp.data.grid import blocks
 from skfdp.data.records import Records
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.mechanisms.noise import KEEPER, generator_of
+from skfdp.mechanisms.release import KEEPER, generator_of
 from skfdp.privacy.entries import FitPlan, Receipt, package_versions
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger

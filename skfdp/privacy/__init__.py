@@ -7,13 +7,14 @@ except its version and `skfdp.addresses`, and only they import dp_accounting.
 from skfdp.privacy.accounting import (
     Guarantee,
     PrivacyCurve,
+    PrivacyPlan,
+    calibrate,
     compose,
     composed_guarantee,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
 )
-from skfdp.privacy.calibration import PrivacyPlan, calibrate
 from skfdp.privacy.entries import FitPlan, LedgerEntry, Receipt, SearchCheck
 from skfdp.privacy.events import (
     RELATIONS,

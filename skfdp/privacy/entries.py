@@ -18,8 +18,7 @@ from skfdp._version import __version__
 from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost
-from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.events import Event, delta_text, exceeds_advice
+from skfdp.privacy.events import Assumption, Event, delta_text, exceeds_advice
 
 
 @public("skfdp.privacy")

@@ -21,6 +21,7 @@ from skfdp.addresses import public
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import (
     Disclosed,
+    PrivacyPlan,
     check_events,
     composed_guarantee,
     cost,
@@ -30,8 +31,6 @@ from skfdp.privacy.accounting import (
     name_text,
     set_text,
 )
-from skfdp.privacy.assumptions import INTEGER_SEED
-from skfdp.privacy.calibration import PrivacyPlan
 from skfdp.privacy.entries import (
     FitPlan,
     LedgerEntry,
@@ -42,6 +41,7 @@ from skfdp.privacy.entries import (
     planned_search,
 )
 from skfdp.privacy.events import (
+    INTEGER_SEED,
     ROUNDING,
     Event,
     PrivacyBudgetError,

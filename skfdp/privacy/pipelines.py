@@ -30,16 +30,16 @@ from typing import Any
 import numpy as np
 
 from skfdp.privacy.accounting import set_text
-from skfdp.privacy.assumptions import (
+from skfdp.privacy.checks import spelling
+from skfdp.privacy.events import (
     CLASSES_READ,
     COLUMNS_ASSUMED,
     COLUMNS_FOLLOWED,
     LIMIT_COUNTS,
     NO_LIMIT,
     Assumption,
+    PrivacyBudgetError,
 )
-from skfdp.privacy.checks import spelling
-from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
     REFUSES,

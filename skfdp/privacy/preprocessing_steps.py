@@ -34,7 +34,7 @@ import numpy as np
 
 from skfdp.addresses import public
 from skfdp.privacy import checks
-from skfdp.privacy.assumptions import Assumption
+from skfdp.privacy.events import Assumption
 
 
 @public("skfdp.privacy")

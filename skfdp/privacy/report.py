@@ -28,16 +28,19 @@ from typing import Any
 from skfdp.addresses import public, wing
 from skfdp.privacy import checks, report_text
 from skfdp.privacy.accounting import Disclosed, composed_guarantee, cost, is_pure
-from skfdp.privacy.assumptions import (
+from skfdp.privacy.entries import Receipt, dumps, json_values, package_versions
+from skfdp.privacy.events import (
     KNOWN,
     ONE_STEP,
     Assumption,
+    Event,
+    check_delta,
     implied_assumptions,
+    joined,
     recognised,
+    refuse,
     unknown_assumption,
 )
-from skfdp.privacy.entries import Receipt, dumps, json_values, package_versions
-from skfdp.privacy.events import Event, check_delta, joined, refuse
 from skfdp.privacy.preprocessing_steps import StepDependence
 
 _SCHEMA = {"schema": "skfdp-privacy-report", "schema_version": 1}

@@ -19,8 +19,14 @@ from typing import Any
 
 from skfdp.privacy import checks
 from skfdp.privacy.accounting import cost, detection_rate, name_text
-from skfdp.privacy.assumptions import INTEGER_SEED
-from skfdp.privacy.events import ADVISED, Event, Relation, delta_text, exceeds_advice
+from skfdp.privacy.events import (
+    ADVISED,
+    INTEGER_SEED,
+    Event,
+    Relation,
+    delta_text,
+    exceeds_advice,
+)
 from skfdp.privacy.preprocessing_steps import StepDependence
 
 # A `PrivacyReport`. Its module imports this module, so its class is not imported here.

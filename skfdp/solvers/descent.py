@@ -22,8 +22,7 @@ from skfdp.kernels.losses import Loss
 from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.privacy.assumptions import LABEL, ORTHANT, SIGNED_OR_CENTRED
-from skfdp.privacy.events import Relation
+from skfdp.privacy.events import LABEL, ORTHANT, SIGNED_OR_CENTRED, Relation
 from skfdp.queries.linear import (
     LinearQuery,
     has_public_signs,

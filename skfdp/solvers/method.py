@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, calibrate, gdp_epsilon, gdp_mu
-from skfdp.privacy.assumptions import Assumption
-from skfdp.privacy.events import Relation
+from skfdp.privacy.events import Assumption, Relation
 from skfdp.queries import Query
 
 #: Callback after each step, ``(step, model) -> stop``. ``model()`` returns the current

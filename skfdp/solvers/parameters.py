@@ -25,8 +25,15 @@ from joblib import cpu_count, effective_n_jobs
 from skfdp.data.validation import warn_caller
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.privacy import Event
-from skfdp.privacy.assumptions import STORED_TYPES, VALUES_CLIPPED, Assumption
-from skfdp.privacy.events import AddOrRemoveOne, PrivacyWarning, Relation, delta_text
+from skfdp.privacy.events import (
+    STORED_TYPES,
+    VALUES_CLIPPED,
+    AddOrRemoveOne,
+    Assumption,
+    PrivacyWarning,
+    Relation,
+    delta_text,
+)
 from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.method import Needs
 

@@ -22,7 +22,7 @@ from skfdp import (
 from skfdp.data.cells import read_as, type_kind
 from skfdp.data.grid import GridRows
 from skfdp.data.target import as_number, encode_any, real, spelling_of
-from skfdp.privacy.assumptions import STORED_TYPES
+from skfdp.privacy.events import STORED_TYPES
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent
 

@@ -21,8 +21,7 @@ from skfdp import (
     private_score,
 )
 from skfdp.data.units import kept_rows
-from skfdp.privacy.assumptions import SAME_PARTITIONS
-from skfdp.privacy.events import Relation
+from skfdp.privacy.events import SAME_PARTITIONS, Relation
 from skfdp.schema import Category, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.score import predicted

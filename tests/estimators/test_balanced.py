@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPMLPClassifier
 from skfdp.audit import audit_replay
 from skfdp.data.target import class_shares, log_odds
-from skfdp.privacy.assumptions import BALANCED
+from skfdp.privacy.events import BALANCED
 from skfdp.solvers import NoisyGradientDescent, descent, label_statistic
 
 RNG = np.random.default_rng(0)

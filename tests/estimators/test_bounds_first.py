@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import skfdp
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, compose
-from skfdp.privacy.assumptions import (
+from skfdp.privacy.events import (
     BOUNDS_RELEASED,
     ORTHANT,
     ORTHANT_RELEASED,

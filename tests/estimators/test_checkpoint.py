@@ -30,7 +30,7 @@ from skfdp.audit import audit_replay
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy.assumptions import KEY_UNREAD
+from skfdp.privacy.events import KEY_UNREAD
 from skfdp.privacy.ledger_file import Store
 from skfdp.schema import Label, Number
 from skfdp.solvers import (

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, UtilityWarning
 from skfdp.audit.replay import audit_replay
-from skfdp.mechanisms.noise import opened
+from skfdp.mechanisms.release import opened
 from skfdp.privacy import gdp_epsilon, gdp_mu
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers.first_model import PREFIX, share_of_descent

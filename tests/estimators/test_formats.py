@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skfdp import DPSGDFRegressor, FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.data.sources import RowFile
-from skfdp.privacy.assumptions import SAME_PARTITIONS
+from skfdp.privacy.events import SAME_PARTITIONS
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,

@@ -28,7 +28,7 @@ import skfdp
 from skfdp import LabelDPClassifier, LabelDPRegressor, PrivacyLedger, label_dp
 from skfdp.audit import audit_mechanism
 from skfdp.label_dp import HALF, WHOLE, Windows, of_numbers, randomised
-from skfdp.mechanisms.noise import generator_of
+from skfdp.mechanisms.release import generator_of
 from skfdp.privacy import Event, compose
 from skfdp.privacy.accounting import cost
 

@@ -21,9 +21,9 @@ import skfdp
 from skfdp.data.input_scaler import InputScaler
 from skfdp.data.target import encode_any
 from skfdp.data.validation import guarded_fit, users_state
-from skfdp.mechanisms import noise as replay
 from skfdp.mechanisms import release as mechanism
-from skfdp.mechanisms.noise import Streams, add_integer_gaussian
+from skfdp.mechanisms import release as replay
+from skfdp.mechanisms.release import Streams, add_integer_gaussian
 from skfdp.privacy import AddOrRemoveOne, Relation
 from skfdp.queries.statistics import RowSum
 from skfdp.reader import Reader

@@ -23,8 +23,7 @@ from skfdp.data.sources import check_room
 from skfdp.data.validation import warn_caller
 from skfdp.kernels import sampling
 from skfdp.mechanisms import release as mechanism
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.privacy import PrivacyBudgetError, PrivacyReport
 from skfdp.reader import Declaration
 from skfdp.schema import Number

@@ -20,7 +20,7 @@ from skfdp.dask_tables import PartitionBatches, _ask, _public_table, _total  # n
 from skfdp.data.codes import CodedGridRows  # noqa: E402
 from skfdp.mechanisms import release  # noqa: E402
 from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
-from skfdp.privacy.assumptions import SAME_PARTITIONS  # noqa: E402
+from skfdp.privacy.events import SAME_PARTITIONS  # noqa: E402
 from skfdp.queries.linear import LinearQuery  # noqa: E402
 from skfdp.schema import Category, Label, Number  # noqa: E402
 from skfdp.solvers import FeatureDPSGD, NoisySGD  # noqa: E402

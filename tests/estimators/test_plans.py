@@ -18,8 +18,7 @@ from scipy.sparse import csr_array, issparse
 import skfdp
 from skfdp import reader as reading
 from skfdp.data.arrays import check_finite
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.privacy import FitPlan
 from skfdp.solvers.descent import Descent
 

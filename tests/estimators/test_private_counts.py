@@ -16,7 +16,7 @@ import skfdp
 from skfdp.bounds import PrivateBoundsRelease
 from skfdp.data import target
 from skfdp.mechanisms import release
-from skfdp.mechanisms.noise import add_integer_gaussian
+from skfdp.mechanisms.release import add_integer_gaussian
 from skfdp.privacy import AddOrRemoveOne
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD

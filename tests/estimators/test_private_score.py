@@ -47,7 +47,7 @@ from skfdp import (
 )
 from skfdp import metrics as module
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_mu, read_report
-from skfdp.privacy.assumptions import WEIGHTS_ARE_PUBLIC
+from skfdp.privacy.events import WEIGHTS_ARE_PUBLIC
 from skfdp.solvers.score import (
     NoisyTable,
     auc_kernel,

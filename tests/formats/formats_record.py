@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
 from skfdp.privacy import Event
-from skfdp.privacy.assumptions import KNOWN
+from skfdp.privacy.events import KNOWN
 from skfdp.schema import Boolean, Category, Date, Ignore, Label, Number
 from skfdp.solvers import NoisyGradientDescent
 

@@ -17,7 +17,7 @@ import pytest
 import skfdp
 from skfdp import PrivacyBudgetError, PrivacyLedger, TableSchema
 from skfdp.privacy import LedgerEntry, read_report
-from skfdp.privacy.assumptions import KNOWN
+from skfdp.privacy.events import KNOWN
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

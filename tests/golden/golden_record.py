@@ -106,7 +106,7 @@ class Recorder:
 @contextlib.contextmanager
 def bound(recorder: Recorder):
     """Bind streams, the sampler of noise and private batches to a recorder."""
-    from skfdp.mechanisms import noise, release
+    from skfdp.mechanisms import release
 
     sampler, draw = release.add_integer_gaussian, release.PoissonBatches.draw
 
@@ -128,7 +128,7 @@ def bound(recorder: Recorder):
         return recorder.stream(label)
 
     with (
-        mock.patch.multiple(noise.Streams, private=stream, public=stream),
+        mock.patch.multiple(release.Streams, private=stream, public=stream),
         mock.patch.object(release, "add_integer_gaussian", recorded),
         mock.patch.object(release.PoissonBatches, "draw", drawn),
     ):

@@ -16,8 +16,8 @@ from skfdp.kernels.sampling import (
     add_rounded_normals,
     poisson_members,
 )
-from skfdp.mechanisms import noise as exact_draws
-from skfdp.mechanisms.noise import exact_gap, rounded_pair
+from skfdp.mechanisms import release as exact_draws
+from skfdp.mechanisms.release import exact_gap, rounded_pair
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 LARGEST = 2**64 - 1

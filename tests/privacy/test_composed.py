@@ -46,7 +46,7 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import PrivacyBudgetError, compose, find_reports, read_report
-from skfdp.privacy.assumptions import CLASSES_READ, COLUMNS_ASSUMED, COLUMNS_FOLLOWED
+from skfdp.privacy.events import CLASSES_READ, COLUMNS_ASSUMED, COLUMNS_FOLLOWED
 from skfdp.privacy.preprocessing_steps import REFUSES
 from skfdp.schema import Category, Number
 from skfdp.solvers import NoisyGradientDescent

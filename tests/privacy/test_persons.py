@@ -12,7 +12,7 @@ from skfdp.privacy import (
     PrivacyReport,
     composed_guarantee,
 )
-from skfdp.privacy.assumptions import KNOWN
+from skfdp.privacy.events import KNOWN
 from skfdp.solvers import NoisyGradientDescent
 
 SOON = NoisyGradientDescent(max_iter=3)

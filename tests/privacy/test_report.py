@@ -43,7 +43,7 @@ from skfdp.privacy import (
     read_report,
     report,
 )
-from skfdp.privacy.assumptions import KNOWN, ONE_STEP, VALUES_CLIPPED, Assumption
+from skfdp.privacy.events import KNOWN, ONE_STEP, VALUES_CLIPPED, Assumption
 from skfdp.privacy.report_html import document
 from skfdp.privacy.report_text import (
     annex,
@@ -588,7 +588,7 @@ def test_there_is_one_list_of_what_is_enforced_and_each_key_has_one_meaning():
             if name not in ("Assumption", "_enforced"):
                 continue
             keys.append(call.args[0].value)
-            if path.name != "assumptions.py":
+            if path.name != "events.py":
                 marks = [*call.args[2:], *(k.value for k in call.keywords)]
                 assert name == "Assumption" and not marks, f"{path}:{call.lineno}"
     assert len(keys) == len(set(keys)) > 50

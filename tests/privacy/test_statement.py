@@ -33,7 +33,7 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import Event, PrivacyReport, read_report
-from skfdp.privacy.assumptions import ONE_STEP
+from skfdp.privacy.events import ONE_STEP
 from skfdp.privacy.report_text import attack_power
 from skfdp.solvers import NoisySGD
 

@@ -9,8 +9,7 @@ import pytest
 
 from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Mechanism
+from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.privacy import RELATIONS, Event, Relation
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, ScoreSum
 from skfdp.queries.weighted import Weighted, weighted

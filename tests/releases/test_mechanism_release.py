@@ -12,8 +12,7 @@ import pytest
 
 import skfdp
 from skfdp.mechanisms import release as mechanism
-from skfdp.mechanisms.noise import Streams
-from skfdp.mechanisms.release import Mechanism, PoissonBatches
+from skfdp.mechanisms.release import Mechanism, PoissonBatches, Streams
 from skfdp.privacy import Event, PrivacyBudgetError, Relation
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
@@ -300,7 +299,7 @@ def test_the_mechanism_alone_draws_noise_and_private_batches(name):
 
 
 def test_the_kernels_of_noise_and_coins_have_one_caller_each():
-    assert uses("add_rounded_normals") == {"mechanisms/noise.py"}
+    assert uses("add_rounded_normals") == {"mechanisms/release.py"}
     assert uses("poisson_members") == {"mechanisms/release.py"}
 
 

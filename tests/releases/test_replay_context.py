@@ -12,8 +12,8 @@ import pytest
 
 import skfdp
 from skfdp import DPSGDFClassifier
-from skfdp.mechanisms import noise as replay
-from skfdp.mechanisms.noise import Streams
+from skfdp.mechanisms import release as replay
+from skfdp.mechanisms.release import Streams
 from skfdp.solvers import NoisyGradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
@@ -156,6 +156,6 @@ def test_nobody_but_audits_opens_one():
     users = [
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        if "noise.opened(" in path.read_text() or "import opened" in path.read_text()
+        if "release.opened(" in path.read_text() or "import opened" in path.read_text()
     ]
     assert users == ["audit/replay.py"]

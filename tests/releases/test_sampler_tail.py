@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfdp.mechanisms import noise
-from skfdp.mechanisms.noise import (
+from skfdp.mechanisms import release as noise
+from skfdp.mechanisms.release import (
+    PoissonBatches,
     Streams,
     add_integer_gaussian,
     random_words,
     rounded_pair,
 )
-from skfdp.mechanisms.release import PoissonBatches
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 STD = 2.0**34
