@@ -839,7 +839,9 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         if key is not None:
             key.open(records, public.declared.parameters, plan)
         streams = Streams(self.random_state, type(self), key)
-        kernels.expect(public.n_records * public.n_features * public.n_outputs)
+        kernels.compiles = (
+            public.n_records * public.n_features * public.n_outputs >= kernels.SMALL
+        )
         mechanism = Mechanism(plan.events, streams, records.is_null, public.units)
         if ledger is None:
             return mechanism, report

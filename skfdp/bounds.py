@@ -16,8 +16,7 @@ from scipy.sparse import csr_array
 
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator, with_callbacks
-from skfdp.data.grid import stored_entries
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler, stored_entries
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.mechanisms.release import Mechanism

@@ -56,7 +56,7 @@ from skfdp.data.arrays import (
     raw_column,
     readable,
 )
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import encode_any
 from skfdp.data.units import checked_weights

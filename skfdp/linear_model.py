@@ -25,8 +25,7 @@ from skfdp.base import (
     with_callbacks,
 )
 from skfdp.data.arrays import readable
-from skfdp.data.grid import column_sums, row_blocks
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler, column_sums, row_blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import loss_name
 from skfdp.data.validation import (

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from skfdp.addresses import public
 from skfdp.base import PrivateEstimator, documented
-from skfdp.data.grid import MAX_STD, blocks
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GRID, MAX_STD, InputScaler, blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_size, without_traps
-from skfdp.queries.statistics import CrossSum, GridRowSum, RowSum
+from skfdp.queries.statistics import SHRINK, CrossSum, GridRowSum, RowSum
 from skfdp.reader import Declaration
 from skfdp.solvers import parameters
-from skfdp.solvers.centring import LARGEST_PUBLIC_SHARE, Regressors, centre
 from skfdp.solvers.method import Budget, Needs, Plan
 
 # Factor that keeps norms below the bound in spite of rounding.
@@ -108,6 +108,124 @@ def _centring(
     mean = np.empty(public.n_features)
     mean[mask], mean[~mask] = regressors.mean, intercept
     return {"mean_": mean, "coef_": coef, "scale_": np.where(mask, ours, theirs)}
+
+
+# Conditional centring: subtract from the private columns their linear prediction from
+# the public columns (docs/theory/centring.rst). Without weights of records an outlier
+# would determine the sensitivity.
+
+
+#: Public columns get this share of the squared norm of an output row of
+#: `PrivateCenteringTransformer`, on average.
+MEAN_SHARE = 0.25
+#: Largest share of the squared norm of an output row for public columns.
+LARGEST_PUBLIC_SHARE = 0.5
+# A slope is kept if it exceeds its noise by `_SIGNIFICANCE` standard deviations, and if
+# the noise that it adds to a prediction has a squared norm of at most `_MOST_NOISE`.
+# Here private rows have norm 1. Other slopes are set to 0.
+_SIGNIFICANCE, _MOST_NOISE = 2.0, 0.25
+# Directions with a smaller relative variance are rounding errors.
+_SMALLEST_VARIANCE = 1e-9
+
+
+class Regressors:
+    """Public rows ``[1, z]`` with ``z = (u - mean) @ basis``, and their weights.
+
+    u is a row of the scaled public columns U, of shape (n_rows, n_public). `mean` is
+    the exact mean of U, and `variance` the mean squared distance of its rows from
+    `mean`. The columns of z are uncorrelated, with standard deviation `spread`. z has
+    no columns if every public column is constant. The array `rows` holds ``[1, z]`` of
+    each record.
+
+    A weighted row ``weights[i] * rows[i]`` has norm 1. For fits without privacy all
+    weights are 1, which gives ordinary least squares.
+    """
+
+    def __init__(self, U: np.ndarray, *, weighted: bool):
+        # Divide by the largest entry, so that squares neither over- nor underflow.
+        size = np.abs(U).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        centred = U / size
+        mean = centred.mean(axis=0)
+        centred -= mean
+        deviation = centred.std(axis=0)
+        varies = deviation > 1e-12
+        deviation = np.where(varies, deviation, 1.0)
+        centred[:, ~varies] = 0.0
+        centred /= deviation
+        variance, directions = eigh(centred.T @ centred / len(U))
+        kept = variance > _SMALLEST_VARIANCE * max(1, len(variance))
+        basis = directions[:, kept] / np.sqrt(variance[kept])
+        z = centred @ basis
+        norms = np.linalg.norm(z, axis=1)
+        self.spread = 1 / (np.median(norms) or norms.max() or 1.0)
+        self.rows = np.column_stack([np.ones(len(U)), self.spread * z])
+        self.weights = np.ones(len(U))
+        if weighted:
+            self.weights = 1 / np.linalg.norm(self.rows, axis=1)
+        self.basis = self.spread * basis / (deviation * size)[:, None]
+        self.basis[~varies] = 0.0
+        self.mean = mean * size
+        self.variance = float(np.sum((U - self.mean) ** 2) / len(U))
+
+    @functools.cached_property
+    def grid(self) -> np.ndarray:
+        """Weighted rows, of norm at most 1, truncated to int16 multiples of GRID."""
+        scaled = self.rows * (self.weights * (SHRINK / GRID))[:, None]
+        return np.trunc(scaled).astype(np.int16)
+
+
+def centre(
+    regressors: Regressors, statistic: np.ndarray, noise_std: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Compute the prediction of the private columns from released cross moments.
+
+    The prediction is ``intercept + (u - mean) @ coef`` for the scaled public columns u
+    of a row and their mean. The results are intercept and coef, and the scales that
+    give public and private centred columns a typical norm of 1. `statistic` is the
+    released `CrossSum`. Slopes with much noise are shrunk.
+    """
+    rows, spread = regressors.rows, regressors.spread
+    gram, n_rows = (rows * regressors.weights[:, None]).T @ rows, len(rows)
+    moments = statistic[:-1].reshape(len(gram), -1)
+    n_private = moments.shape[1]
+    total = gram[0, 0]
+    shift = gram[0, 1:] / total
+    # Eliminate the intercept. The slopes of each principal direction then have a
+    # separate solution.
+    curvature, directions = eigh(gram[1:, 1:] - np.outer(shift, gram[0, 1:]))
+    curvature = np.maximum(curvature, 1e-12 * total * spread**2)
+    slopes = directions.T @ (moments[1:] - np.outer(shift, moments[0]))
+    slopes /= curvature[:, None]
+    stds = noise_std * np.sqrt(1 + (directions.T @ shift) ** 2) / curvature
+    noise = spread**2 * n_private * stds**2
+    # James-Stein factors. The squared norm of noise alone, with n entries of variance
+    # v, has the mean n v and the standard deviation sqrt(2 n) v. With the mean as the
+    # threshold (Stein's rule), half of such vectors would be kept.
+    threshold = (n_private + _SIGNIFICANCE * math.sqrt(2 * n_private)) * stds**2
+    squares = np.maximum(np.sum(slopes**2, axis=1), np.finfo(float).tiny)
+    factors = np.maximum(0.0, 1 - threshold / squares)
+    factors[noise > _MOST_NOISE] = 0.0
+    slopes = directions @ (factors[:, None] * slopes)
+    mean = parameters.shrunk_mean(moments[0] / total, noise_std / total)
+    intercept = mean - shift @ slopes
+    error = float(n_private * (noise_std / total) ** 2 + factors**2 @ noise)
+    rest = min(1.0, 1 - statistic[-1] / n_rows) - intercept @ intercept
+    rest -= spread**2 * np.sum(slopes**2)
+    # `rest` estimates the mean squared norm of the centred private rows. Lower limits
+    # prevent that noise in this estimate increases the scale of rows.
+    rest = max(rest, min(1.0, noise_std / n_rows))
+    rest = max(rest, min(0.05, max(error, 1e-6)))
+    # The transformed rows contain the centred u, not z. The variance of u therefore
+    # determines the public scale.
+    variance = regressors.variance
+    ours = math.sqrt(MEAN_SHARE / variance) if variance > 0 else 1.0
+    return (
+        intercept,
+        regressors.basis @ slopes,
+        ours,
+        math.sqrt((1 - MEAN_SHARE) / rest),
+    )
 
 
 @documented

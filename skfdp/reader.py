@@ -33,7 +33,7 @@ from skfdp.data.arrays import (
 )
 from skfdp.data.cells import exact, objects, type_kind
 from skfdp.data.encoder import MOST_DENSE, DeclaredEncoder, Encoding
-from skfdp.data.input_scaler import InputScaler, divisor_of_rows, resolve_bounds
+from skfdp.data.grid import InputScaler, divisor_of_rows, resolve_bounds
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.sources import LargeTable, chosen_rows
 from skfdp.data.target import (

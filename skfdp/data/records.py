@@ -1,4 +1,4 @@
-"""A checked table, with its public part and its private part."""
+"""A checked table: its public part, its private part, and the rows of a loop."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from skfdp.data._basis import Block
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import (
+    GRID,
     GridRows,
+    InputScaler,
     Integers,
     blocks,
     lazy_rows,
     on_grid,
     row_blocks,
     stored_entries,
+    times_columns,
 )
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.sources import LargeTable, check_whole, chosen_rows, in_memory
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
@@ -434,3 +436,213 @@ class Records:
             _table=X,
         )
         return Records(X, rows(self.target), public, None, rows(self.exposure))
+
+
+# The centred and scaled rows that a training loop reads.
+
+
+# If the factors of two columns differ by more than this ratio, all factors are applied
+# before quantisation; see `_factors`.
+_MOST_APART = 64.0
+# The same for rows that are kept as codes, whose levels have fewer bits than a row.
+_MOST_APART_OF_CODES = 8.0
+# Divisor of rows that are centred before quantisation. Integers can then represent
+# entries up to 8, for rows with a usual norm of 1.
+_REACH_OF_MOVED = 4.0
+# Entries are clipped to this size, so that the difference of two entries is finite.
+_MOST_ENTRY = 1e150
+# Largest curvature of a penalty; it keeps a weight at zero without overflow.
+_STEEPEST = 1e60
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinates:
+    """Centre and scale the rescaled rows: ``[(rescaled row - mean) * scale, bias]``.
+
+    Solvers read these rows, and compute weights theta for them.
+    """
+
+    input_scaler: InputScaler
+    #: Mean of the rescaled rows: released, or a function of public columns alone. It is
+    #: rounded to the grid if rows are quantised before it is subtracted.
+    mean: np.ndarray
+    #: Factor of each column, public or released. The largest factor multiplies all
+    #: columns after quantisation. Before quantisation, each column is multiplied by its
+    #: factor divided by the largest one. If the factors differ too much, all are
+    #: applied before quantisation.
+    scale: float | np.ndarray
+    #: Value of the constant last column, rounded to the grid; None: no intercept.
+    bias: float | None
+    #: Standard deviation of the noise in a private entry of `mean`.
+    mean_error: float = 0.0
+    #: None: rows are quantised before the mean is subtracted. A number, for dense rows
+    #: only: rows are centred and scaled before quantisation, so that their entries use
+    #: the whole grid. If the number is finite, rows with their constant column are also
+    #: clipped to this norm.
+    longest: float | None = None
+
+    def __post_init__(self):
+        before, after, is_far = _factors(self.scale, self.mean)
+        bias, moves = self.bias, self.longest is not None
+        if moves:
+            after = _REACH_OF_MOVED
+        elif not is_far:
+            vars(self).update(mean=on_grid(self.mean * before) / before)
+        if bias is not None and (not moves or math.isinf(self.longest)):
+            bias = on_grid(bias / after)
+            vars(self).update(bias=(bias if moves else max(bias, GRID)) * after)
+
+    def grid(
+        self, X: LargeTable | np.ndarray | csr_array, target: np.ndarray | None = None
+    ) -> Integers:
+        """Centre, scale and quantise rescaled rows; for `target` see `GridRows`."""
+        before, after, is_far = _factors(self.scale, self.mean)
+        # Public columns without bounds may be far from zero. So centre them first.
+        first, bias = is_far and not issparse(X), self.bias
+        cut = self.longest is not None and math.isfinite(self.longest)
+        if self.longest is not None:
+            after, first = 1.0 if cut else _REACH_OF_MOVED, True
+            before = self.scale / after
+        constant, n_features = [] if bias is None else [bias], X.shape[1]
+        if cut:
+            n_features, bias = len(self.mean) + len(constant), None
+
+        def transform(rows):
+            with np.errstate(all="ignore"):  # a warning would reveal a private value
+                rows = rows - self.mean if first else rows
+                if np.ndim(before) or before != 1:
+                    rows = times_columns(rows, before)
+            if not cut:
+                return rows
+            rows = np.column_stack([rows, np.tile(constant, (len(rows), 1))])
+            rows = np.clip(rows, -_MOST_ENTRY, _MOST_ENTRY)
+            return InputScaler(feature_bound=self.longest).mapped(rows) * self.longest
+
+        return GridRows.build(
+            X,
+            transform,
+            bias=bias,
+            n_features=n_features,
+            centre=None if first else self.mean * before,
+            scale=after,
+            target=target,
+        )
+
+    def of_codes(
+        self, coded: Callable[[np.ndarray], CodedGridRows | None]
+    ) -> CodedGridRows | None:
+        """Centre and scale rows that are kept as codes; as `grid`, up to rounding.
+
+        ``coded(factors)`` returns the rows before the input scaler, times a factor of
+        each column, or None. The result is None then, and if factors differ too much.
+        """
+        before, after, _ = _factors(self.scale, self.mean)
+        factors = np.broadcast_to(before / self.input_scaler.divisor, self.mean.shape)
+        largest = float(factors.max())
+        if not factors.min() * _MOST_APART_OF_CODES >= largest:
+            return None
+        rows = coded(factors / largest)
+        if rows is None:
+            return None
+        return rows.moved(self.mean * before, self.bias, largest, after)
+
+    def fold(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Convert weights theta to (coef, intercept) for rows ``input_scaler(X)``."""
+        weights = theta[:, : len(self.mean)] * self.scale
+        coef, offset = self.input_scaler.coefficients(weights)
+        intercept = offset - weights @ self.mean
+        if self.bias is not None:
+            intercept = intercept + self.bias * theta[:, -1]
+        return coef, intercept
+
+    def pull(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Return the gradient in theta, given gradients in coef and intercept."""
+        # fold is linear, and pull is its adjoint.
+        scaler = self.input_scaler
+        if scaler.span is not None:
+            coef = coef - np.outer(intercept, scaler.offset)
+        weights = coef / scaler.factor / scaler.divisor
+        weights = (weights - np.outer(intercept, self.mean)) * self.scale
+        if self.bias is None:
+            return weights
+        return np.column_stack([weights, self.bias * intercept])
+
+    def penalty_curvature(self, strength: float) -> np.ndarray:
+        """Return D such that ``strength / 2 * |w|**2`` is ``sum of D theta**2 / 2``.
+
+        w are the weights of the columns scaled to [0, 1]; without bounds, w is `coef_`.
+        D has one entry for each column of theta. The intercept is not penalised.
+        """
+        n_features = len(self.mean)
+        out = np.zeros(n_features + (self.bias is not None))
+        with np.errstate(all="ignore"):  # a released scale may be huge
+            factor = (self.scale / self.input_scaler.divisor) ** 2
+            out[:n_features] = np.minimum(strength * factor, _STEEPEST)
+        return np.nan_to_num(out)
+
+
+def _factors(
+    scale: float | np.ndarray, mean: np.ndarray
+) -> tuple[float | np.ndarray, float, bool]:
+    """Return the factors of the columns before and after quantisation.
+
+    The third value is whether the mean of a column, times the first factor, exceeds 1.
+    Entries could then exceed the range of the grid, so rows must be centred first.
+    """
+    if np.ndim(scale) == 0:
+        return 1.0, float(scale), False
+    after = float(np.max(scale))
+    if np.min(scale) < after / _MOST_APART:
+        after = 1.0  # otherwise columns with a small factor would be rounded to zero
+    before = scale / after
+    return before, after, bool((np.abs(mean * before) > 1).any())
+
+
+def rotated(rows: np.ndarray) -> np.ndarray:
+    """Return products of rows with the normalised Hadamard matrix, its own inverse.
+
+    Rows are padded with zeros to a power of two. Norms and distances do not change.
+    With random signs of columns, large entries in few columns are spread over all.
+
+    Notes
+    -----
+    **Guarantees.** Each entry is computed from its own row by additions, subtractions
+    and products in a fixed order, rounded by IEEE 754. A row therefore gives the same
+    bits in every block. Matrix products and transforms of libraries do not ensure this.
+    """
+    n_rows, width = len(rows), rotated_width(rows.shape[1])
+    columns = np.zeros((width, n_rows))  # so that the terms of each sum are contiguous
+    columns[: rows.shape[1]] = rows.T
+    half = 1
+    while half < width:
+        pairs = columns.reshape(width // (2 * half), 2, half * n_rows)
+        low, high = pairs[:, 0].copy(), pairs[:, 1]
+        pairs[:, 0] += high
+        np.subtract(low, high, out=pairs[:, 1])
+        half *= 2
+    return np.ascontiguousarray(columns.T) * width**-0.5
+
+
+def rotated_width(n_columns: int) -> int:
+    """Return the number of columns of rotated rows: the next power of two."""
+    return 1 << max(0, n_columns - 1).bit_length()
+
+
+def moved_rows(
+    rows: Any, centre: np.ndarray, length: float = 1.0, signs: np.ndarray | None = None
+) -> LargeTable:
+    """Return the rows ``(rows - centre) / length``, rotated if there are `signs`.
+
+    Notes
+    -----
+    **Guarantees.** A result is a function of a finite row and of public or released
+    numbers. It may have infinite or NaN entries if the row is extremely large.
+    """
+
+    def change(block: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):  # a warning would reveal a private value
+            moved = (block - centre) / length
+            return moved if signs is None else rotated(moved * signs)
+
+    width = len(centre) if signs is None else rotated_width(len(signs))
+    return lazy_rows(rows, change, width)

@@ -110,7 +110,7 @@ def twin_of(compiled: Callable) -> Callable[[Callable], Callable]:
     """Return a decorator of a NumPy function with the results of a kernel, to the bit.
 
     The decorated function calls the kernel, but the NumPy function if the kernel is not
-    in the cache and the table is small (`kernels.expect`), or if ``NUMBA_DISABLE_JIT``
+    in the cache and the table is small (`kernels.SMALL`), or if ``NUMBA_DISABLE_JIT``
     turns off the compiler. A debugger can step through the NumPy function.
     """
 

@@ -244,7 +244,7 @@ class LinearQuery:
         # numba is loaded by the first fit, not by `import skfdp`.
         from skfdp.queries import products
 
-        kernels.expect(self.n_rows * math.prod(self.shape))
+        kernels.compiles = self.n_rows * math.prod(self.shape) >= kernels.SMALL
 
         # Clipping bounds the entries of a difference, but not those of its two terms.
         short = self._plain and not self._joins_rows

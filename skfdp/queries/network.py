@@ -187,7 +187,7 @@ class MLPQuery:
 
     @functools.cached_property
     def _ops(self) -> Any:
-        kernels.expect(self.n_rows * math.prod(self.shape))
+        kernels.compiles = self.n_rows * math.prod(self.shape) >= kernels.SMALL
         numpy = self.backend == "numpy"
         kind = Operations if numpy else wing("torch").Operations
         return kind(self.precision.dtype, self.device)

@@ -14,12 +14,12 @@ from skfdp.data.grid import (
     SAFE_STD,
     SAFE_STD_OF_PRODUCTS,
     GridRows,
+    InputScaler,
     Integers,
     blocks,
     stored_entries,
     sum_unit,
 )
-from skfdp.data.input_scaler import InputScaler
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels.losses import Loss
 from skfdp.privacy.events import Relation

@@ -12,8 +12,13 @@ import math
 import numpy as np
 
 from skfdp.data.grid import lengths
-from skfdp.data.input_scaler import moved_rows, rotated, rotated_width
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import (
+    PublicRecords,
+    Records,
+    moved_rows,
+    rotated,
+    rotated_width,
+)
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.queries.statistics import (

@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from skfdp.data._basis import contrasts
 from skfdp.data.grid import Integers
-from skfdp.data.input_scaler import Coordinates
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import Coordinates, PublicRecords, Records
 from skfdp.data.target import RECODED, class_shares, log_odds
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses import Loss

@@ -13,9 +13,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from skfdp.data.grid import blocks
-from skfdp.data.input_scaler import Coordinates, InputScaler, divisor_of_rows
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.grid import InputScaler, blocks, divisor_of_rows
+from skfdp.data.records import Coordinates, PublicRecords, Records
 from skfdp.mechanisms.descent import descent, warn_of_noise_left
 from skfdp.privacy.checks import shown
 from skfdp.queries.network import WIDEST, MLPQuery, precision, scaled_rows

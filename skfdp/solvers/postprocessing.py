@@ -22,8 +22,8 @@ from scipy.special import erf, log_ndtr, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
 from skfdp.data._basis import Block
-from skfdp.data.input_scaler import Coordinates, InputScaler
-from skfdp.data.records import PublicRecords
+from skfdp.data.grid import InputScaler
+from skfdp.data.records import Coordinates, PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.kernels.losses import Loss, loss_named
 from skfdp.mechanisms.descent import HeavyBall

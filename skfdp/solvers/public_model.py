@@ -28,8 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfdp.data._basis import Block, Smoothing, placed
 from skfdp.data.grid import Integers, as_dense, lazy_rows, squared_norms
-from skfdp.data.input_scaler import Coordinates
-from skfdp.data.records import PublicRecords
+from skfdp.data.records import Coordinates, PublicRecords
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.data.validation import UtilityWarning, warn_caller

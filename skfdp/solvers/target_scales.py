@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skfdp.data.grid import row_blocks, row_products
-from skfdp.data.input_scaler import Coordinates
-from skfdp.data.records import PublicRecords, Records
+from skfdp.data.records import Coordinates, PublicRecords, Records
 from skfdp.data.target import SPREAD, TargetMap, exact_map
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.kernels.losses import Loss, loss_named

@@ -17,8 +17,7 @@ from scipy.linalg import eigh
 from sklearn.utils.extmath import randomized_svd
 
 from skfdp.data._basis import EXPLAINED, shares_of_norm
-from skfdp.data.grid import GridRows, blocks, lazy_rows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GridRows, InputScaler, blocks, lazy_rows
 
 #: Largest number of principal directions in the basis.
 MOST_DIRECTIONS = 1024

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler
 from skfdp.data.records import PublicRecords, Records
-from skfdp.preprocessing import PrivateCentring
-from skfdp.solvers.centring import Regressors
+from skfdp.preprocessing import PrivateCentring, Regressors
 
 PUBLIC = np.array([True, False, True, False, False])
 

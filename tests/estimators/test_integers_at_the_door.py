@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler
 from skfdp.data.records import Records
 from skfdp.reader import TARGET_STEP
 from skfdp.schema import Category, Label, Number

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.data.grid import GRID, SAFE_STD, GridRows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GRID, SAFE_STD, GridRows, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import calibrate

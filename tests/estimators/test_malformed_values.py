@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier, is_regressor
 
 import skfdp
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler
 from skfdp.data.target import encode_any
 from skfdp.data.validation import guarded_fit, users_state
 from skfdp.mechanisms import release as mechanism

@@ -19,8 +19,7 @@ from skfdp import (
     TableSchema,
     UtilityWarning,
 )
-from skfdp.data.grid import lazy_rows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import InputScaler, lazy_rows
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model, whitening
 from skfdp.solvers import postprocessing as coefficient_noise

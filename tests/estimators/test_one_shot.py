@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from skfdp import FeatureDPLogisticRegression
-from skfdp.data.grid import GRID, GridRows, lazy_rows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GRID, GridRows, InputScaler, lazy_rows
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import LabelSum

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 import skfdp
 from skfdp.bounds import PrivateBounds, fine_bounds
-from skfdp.data.input_scaler import resolve_bounds
+from skfdp.data.grid import resolve_bounds
 from skfdp.data.units import Units
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon
 from skfdp.queries.statistics import N_BINADES, N_SPECIAL, Binades, BinCounts

@@ -16,8 +16,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from skfdp.data.codes import CodedGridRows
-from skfdp.data.grid import GridRows, lengths
-from skfdp.data.input_scaler import InputScaler, moved_rows
+from skfdp.data.grid import GridRows, InputScaler, lengths
+from skfdp.data.records import moved_rows
 from skfdp.kernels.losses import Loss, loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import Query, no_rows

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GRID, GridRows, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels import persons as kernels

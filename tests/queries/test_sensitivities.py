@@ -9,8 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from skfdp.data.grid import GridRows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GridRows, InputScaler
 from skfdp.data.records import PublicRecords
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skfdp.data.grid import GRID, GridRows
-from skfdp.data.input_scaler import InputScaler
+from skfdp.data.grid import GRID, GridRows, InputScaler
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import statistics

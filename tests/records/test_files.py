@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
-from skfdp.data.grid import lazy_rows
-from skfdp.data.input_scaler import InputScaler, moved_rows
+from skfdp.data.grid import InputScaler, lazy_rows
+from skfdp.data.records import moved_rows
 from skfdp.data.sources import LargeTable, RowFile
 from skfdp.schema import Category, Label, Number, SchemaError
 

@@ -12,16 +12,22 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
 from skfdp.data import grid
-from skfdp.data.grid import GRID, GridRows, blocks, lengths
-from skfdp.data.input_scaler import (
+from skfdp.data.grid import (
+    GRID,
     UNBOUNDED_REACH,
+    GridRows,
     InputScaler,
-    moved_rows,
+    blocks,
+    lengths,
     resolve_bounds,
+)
+from skfdp.data.records import (
+    PublicRecords,
+    Records,
+    moved_rows,
     rotated,
     rotated_width,
 )
-from skfdp.data.records import PublicRecords, Records
 from skfdp.data.target import TargetMap
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
