@@ -330,14 +330,12 @@ def calibration(args) -> dict:
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
-    from skfdp.privacy import calibrate
-    from skfdp.privacy import calibration as plan
+    from skfdp.privacy import accounting, calibrate
 
     arguments = {"n_steps": 1000, "sampling_rate": 0.05}
 
     def fresh() -> None:
-        for cached in vars(plan).values():
-            getattr(cached, "cache_clear", lambda: None)()
+        accounting._calibrated.cache_clear()
         calibrate(1.0, 1e-5, neighboring_relation="replace_special", **arguments)
 
     def event(noise: float):

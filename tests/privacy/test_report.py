@@ -37,7 +37,6 @@ from skfdp.privacy import (
     PrivacyBudgetError,
     PrivacyLedger,
     PrivacyReport,
-    assumptions,
     compose,
     gdp_epsilon,
     read_report,
@@ -724,7 +723,7 @@ def test_reports_follow_the_schema_and_travel(model, tmp_path):
     (tmp_path / "report.json").write_text(found.to_json(), encoding="utf-8")
     assert read_report(tmp_path / "report.json") == found
     assert all(
-        a in assumptions.KNOWN.values()
+        a in KNOWN.values()
         for a in found.assumptions
         if a.enforced and a.key != "noise_secret"
     )
