@@ -21,7 +21,7 @@ from skfdp.solvers.public_model import padded_gradient
 def test_poisson_batches_have_the_right_law(rate, room, block, monkeypatch):
     """Rows are binomial, and so is the size; in many pieces or blocks too."""
     if block is not None:
-        monkeypatch.setattr(coins, "_BLOCK_WORDS", block)
+        monkeypatch.setattr(coins, "_WORDS_AT_ONCE", block)
     batches, n, draws = PoissonBatches(np.random.default_rng(0), 300, rate), 300, 1000
     if room is not None:
         batches._members = np.empty(room, dtype=np.int64)
