@@ -131,7 +131,7 @@ TRUSTED_TYPES = tuple(
     DeclaredEncoder FeatureDPLogisticRegression FeatureDPRegressor
     reader.Declaration reader.Reader
     data._basis.CategoriesBlock data._basis.SplineBlock data._basis.LinearBlock
-    data.input_scaler.InputScaler data.target.Spelling
+    data.grid.InputScaler data.target.Spelling
     data.target.TargetMap privacy.AddOrRemoveOne privacy.Event privacy.PrivacyReport
     privacy.Receipt privacy.events.Assumption schema.Boolean schema.Category
     schema.Date schema.Ignore schema.Label schema.Number schema.TableSchema
