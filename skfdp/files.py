@@ -6,7 +6,6 @@ Optional libraries are imported when they are first used.
 from __future__ import annotations
 
 import bisect
-import csv
 import fnmatch
 import functools
 import glob
@@ -15,7 +14,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from skfdp.data.column_types import (
     Number,
     SchemaError,
     Unknown,
-    number_form,
     pandas_for,
 )
 from skfdp.data.sources import LargeTable, large_table, read_safely
@@ -388,7 +386,7 @@ def opened_file(path: str | os.PathLike, schema: TableSchema) -> OpenTable:
     if not _is_csv(path):
         columns = functools.partial(_arrow_columns, path)
         return OpenTable(columns([]), lambda names: names and columns(names), True)
-    _first_bytes(path)
+    _check_first_bytes(path)
     # pandas renames columns: the second "1" to "1.1", and "" to "Unnamed: 4".
     rows = _raw_csv(schema, path, nrows=0)
     found = [*map(str, rows.columns)]
@@ -477,8 +475,8 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
     raise problem
 
 
-def _first_bytes(path: str | os.PathLike) -> bytes:
-    """Return the first bytes of a CSV file; refuse another file by these bytes."""
+def _check_first_bytes(path: str | os.PathLike) -> None:
+    """Refuse a file that is no CSV by its first bytes."""
     try:
         with open(path, "rb") as file:
             found = file.read(64)
@@ -489,7 +487,6 @@ def _first_bytes(path: str | os.PathLike) -> bytes:
     for mark, what in _NO_CSV.items():
         if start.startswith(mark):
             raise SchemaError(f"{str(path)!r} is not CSV but {what}.")
-    return found
 
 
 def _not_decoded(
@@ -503,9 +500,9 @@ def _not_decoded(
 
 
 # What a line of names does not have: a word that begins with a digit, four digits in a
-# row, a special number such as "NaN", or the beginning of JSON or HTML.
+# row, a special number such as "NaN", the beginning of JSON or HTML, or a delimiter.
 _NO_NAME = re.compile(
-    r"(?<!\w)\d|\d{4}|^[+-]?(nan|inf|infinity)$|^[\[{<]", re.IGNORECASE
+    r"(?<!\w)\d|\d{4}|^[+-]?(nan|inf|infinity)$|^[\[{<]|[;|\t]", re.IGNORECASE
 )
 
 
@@ -514,13 +511,6 @@ _NO_NAME = re.compile(
 # A text column with more different values than `_MOST_CATEGORIES`, or with fewer rows
 # per value than `_ROWS_OF_A_CATEGORY`, is assumed to hold names or identifiers.
 _MOST_CATEGORIES, _ROWS_OF_A_CATEGORY = 1000, 10
-# Texts of digits and punctuation, which look like numbers or dates.
-_NUMERIC = re.compile(r"[\W_]*\d[\W\d_]*")
-_MARKS: tuple[tuple[str, str | None], ...] = (
-    *((".", None), (",", None), (",", "."), (".", ","), (".", " "), (",", " ")),
-    *((".", "'"), (",", "'"), (".", "’"), (".", "\xa0"), (",", "\xa0")),
-    (",", "\u202f"),
-)
 _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y"),
     *("%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y"),
@@ -536,16 +526,12 @@ def drafted(
     *,
     outcomes: Sequence[str],
     group: str | None,
-    decimal: str | None,
-    thousands: str | None,
     header: bool,
     **form: Any,
 ) -> TableSchema:
     """Return a draft of a schema; see `TableSchema.draft`."""
-    given = {name: value for name, value in form.items() if value is not None}
-    if _is_csv(table):
-        given = _proposed_dialect(table, given)
-    source = OpenTable.of(table, TableSchema({}, **given))
+    empty = TableSchema({}, **form)
+    source = OpenTable.of(table, empty)
     words = [plain_text(name) for name in source.names if name not in source.nameless]
     # The second of two equal names ends in ".1".
     is_odd = source.names[:1] == ["sep="] or any(map(_NO_NAME.search, words))
@@ -555,21 +541,15 @@ def drafted(
         raise SchemaError(
             f"the first line of {str(table)!r} does not look like names: a word "
             "begins with a digit or has four digits, a name is repeated, most are "
-            "empty, or the only name has several words. Pass skip_lines=... if names "
-            "come later, delimiter=... if it is unusual, header=True if these are "
-            "names, or add a line of names."
+            "empty, the only name has several words, or a name holds a delimiter. Pass "
+            "skip_lines=... if names come later, delimiter=... if it is no comma, "
+            "header=True if these are names, or add a line of names."
         )
     outcomes = names_of("outcomes", outcomes)
     source.check_has([*outcomes, *[group] * bool(group)])
     usable = [n for n in source.names if n != group and n not in source.nameless]
     known = _matching(public, usable, outcomes)
     raw = {name: exact(column) for name, column in source.columns(known).items()}
-    if decimal is None and thousands is None and _is_csv(table):
-        decimal, thousands = _proposed_marks(raw.values(), given["delimiter"])
-    else:
-        decimal = decimal or "."
-    given |= {"decimal": decimal, "thousands": thousands}
-    empty = TableSchema({}, **given)
     columns: dict[str, Any] = {}
     for name in usable:
         if name in raw:
@@ -590,7 +570,7 @@ def drafted(
         warn_caller(
             f"columns without a name are left out: number {places}.", UtilityWarning
         )
-    return TableSchema(columns, outcomes=outcomes, group=group, **given)
+    return TableSchema(columns, outcomes=outcomes, group=group, **form)
 
 
 def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[str]:
@@ -610,42 +590,6 @@ def _matching(public: Any, names: list[str], outcomes: Sequence[str]) -> list[st
             )
         found |= matched
     return [name for name in names if name in found]
-
-
-def _proposed_dialect(path: str | os.PathLike, given: dict[str, Any]) -> dict[str, Any]:
-    """Infer delimiter, encoding and skipped lines of a CSV file from its beginning.
-
-    What `given` declares is not inferred.
-    """
-    wide = _first_bytes(path).startswith((b"\xff\xfe", b"\xfe\xff"))
-    found = {"encoding": "utf-16" if wide else "utf-8", "skip_lines": 0} | given
-    whole = TableSchema({}, **{**found, "delimiter": "\x1f"})
-    options = {"nrows": 1, "header": None, "quoting": csv.QUOTE_NONE}
-    outside = re.sub('"[^"]*"', "", str(_raw_csv(whole, path, **options).iat[0, 0]))
-    return {"delimiter": max(",;\t|", key=outside.count)} | found
-
-
-def _proposed_marks(
-    columns: Iterable[np.ndarray], delimiter: str
-) -> tuple[str | None, str | None]:
-    """Infer the decimal and thousands separators of numbers from public columns.
-
-    If the separators are not clear, both are None. "3.667" alone is not clear, for
-    example, because it can be two different numbers.
-    """
-    forms = {marks: number_form(marks[0], marks[1] or "") for marks in _MARKS}
-    possible = list(_MARKS)
-    for cells in columns:
-        texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {""}
-        fits = {t: [m for m in _MARKS if forms[m].fullmatch(t)] for t in texts}
-        numbers = [text for text in texts if fits[text]]
-        for text in numbers if 2 * len(numbers) > len(texts) else ():
-            possible = [marks for marks in possible if marks in fits[text]]
-    # Files with semicolons usually, but not always, have decimal commas.
-    if (".", None) in possible and delimiter != ";":
-        return ".", None
-    clear = len({decimal for decimal, _ in possible}) == 1
-    return possible[0] if clear else (None, None)
 
 
 def _public_outcome(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
@@ -688,11 +632,6 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     dated = _public_dates(schema, values, distinct, warn)
     if dated is not None:
         return dated
-    written = [text for text in distinct if _NUMERIC.fullmatch(text)]
-    marked = any(re.search("[.,]", text) for text in written)
-    if schema.decimal is None and marked and 2 * len(written) > len(distinct):
-        warn("its decimal separator is not clear: pass decimal=... ('.' or ',').")
-        return Number(public=True)
     read = Number().points(values, schema)
     known = read[~np.isnan(read)]
     few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)

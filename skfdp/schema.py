@@ -151,7 +151,7 @@ class TableSchema:
     exposure: str | None = None
     max_rows_per_group: int | None = None
     missing: Sequence = ("",)
-    decimal: str | None = "."
+    decimal: str = "."
     thousands: str | None = None
     delimiter: str = ","
     encoding: str = "utf-8"
@@ -172,7 +172,7 @@ class TableSchema:
             group=self.group or None,
             exposure=self.exposure or None,
             missing=Category(missing=self.missing).missing,
-            decimal=self.decimal or None,
+            decimal=self.decimal or ".",
             thousands=self.thousands or None,
             interactions=self.interactions or None,
         )
@@ -229,10 +229,10 @@ class TableSchema:
             )
 
         check_choice("interactions", self.interactions, ("auto", "pairs", None))
-        check_choice("decimal", self.decimal, (".", ",", None))
+        check_choice("decimal", self.decimal, (".", ","))
         known = (None, ".", ",", " ", "'", "’", "_", "\xa0", "\u202f")
         check_choice("thousands", self.thousands, known)
-        if self.decimal and self.decimal == self.thousands:
+        if self.decimal == self.thousands:
             raise SchemaError(
                 f"decimal={self.decimal!r} is also thousands, so that numbers would be "
                 "ambiguous: declare different separators."
@@ -303,9 +303,8 @@ class TableSchema:
     @property
     def questions(self) -> tuple[str, ...]:
         """Properties that are not declared yet."""
-        mark = ["decimalChar, a point or a comma"] * (self.decimal is None)
         open_ones = {n: c.question for n, c in self.columns.items() if c.question}
-        return (*mark, *(f"{what} of {name!r}" for name, what in open_ones.items()))
+        return tuple(f"{what} of {name!r}" for name, what in open_ones.items())
 
     def _check_complete(self) -> None:
         if self.questions:
@@ -576,11 +575,10 @@ class TableSchema:
         public = [
             n for n in source.names if self._type(n).public and self._type(n).read_as
         ]
-        if self.decimal is not None:
-            for name, raw in source.columns(public).items():
-                lost = self.converted(name, raw)[1]
-                if lost.any():
-                    found.append(self._count(name, raw, lost))
+        for name, raw in source.columns(public).items():
+            lost = self.converted(name, raw)[1]
+            if lost.any():
+                found.append(self._count(name, raw, lost))
         return found
 
     def _misfits(self, name: str, kind: str) -> Iterator[tuple[bool, str]]:
@@ -620,12 +618,8 @@ class TableSchema:
         *,
         outcomes: Sequence[str] = (),
         group: str | None = None,
-        delimiter: str | None = None,
-        decimal: str | None = None,
-        thousands: str | None = None,
-        encoding: str | None = None,
-        skip_lines: int | None = None,
         header: bool = False,
+        **form: Any,
     ) -> TableSchema:
         """Return a draft of a schema, whose `questions` list what must be declared.
 
@@ -642,19 +636,17 @@ class TableSchema:
             except the outcomes and the group.
         outcomes : list of str, default=()
         group : str, default=None
-        delimiter, decimal, thousands, encoding, skip_lines : default=None
-            Format of a CSV file. None infers it from the first line and the public
-            columns.
         header : bool, default=False
             Whether the first line of a CSV file surely holds names. By default it may
             be a record, and is refused, if a word begins with a digit or has four
-            digits, a name is repeated, most are empty, or the only name has several
-            words.
+            digits, a name is repeated, most are empty, the only name has several words,
+            or a name holds a delimiter.
+        **form : dict
+            Format of a CSV file, as in `TableSchema`: `delimiter`, `decimal`,
+            `thousands`, `encoding` and `skip_lines`.
         """
-        form = {"delimiter": delimiter, "encoding": encoding, "skip_lines": skip_lines}
-        marks = {"decimal": decimal, "thousands": thousands}
         who = {"outcomes": outcomes, "group": group, "header": header}
-        return wing("files").drafted(table, public, **form, **marks, **who)
+        return wing("files").drafted(table, public, **who, **form)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> TableSchema:
@@ -806,10 +798,8 @@ _SETTINGS = {
     "delimiter": ("delimiter", ""),  # this and the next are of the dialect
     "headerRows": ("skip_lines", ""),
 }
-#: Settings that a file contains only if they differ from their defaults, and those for
-#: which empty text is a value.
+#: Settings that a file contains only if they differ from their defaults.
 _RARE = ("exposure", "maxRowsPerGroup", "interactions", "declaredBy")
-_MAY_BE_EMPTY = ("decimalChar", "interactions")
 
 
 def _entry(schema: TableSchema, name: str) -> str:
@@ -879,7 +869,7 @@ def _from_properties(found: Any, path: str) -> TableSchema:
                 check_number(key, line, integral=True)
                 value = line - 1
             kept = filled({key: value}).get(key, "")
-            if key in _SETTINGS and (kept != "" or key in _MAY_BE_EMPTY):
+            if key in _SETTINGS and (kept != "" or key == "interactions"):
                 given[_SETTINGS[key][0]] = kept
         outcomes = given.get("outcomes", ())
         columns = {

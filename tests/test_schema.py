@@ -501,34 +501,15 @@ def test_dates_that_are_two_dates_are_asked_about(tmp_path):
     assert "%d/%m/%Y or %m/%d/%Y" in words
 
 
-@pytest.mark.parametrize(
-    "delimiter, cells, marks",
-    [
-        (";", ["3.667,81", "995"], (",", ".")),
-        (";", ["3,5", "12,25"], (",", None)),
-        (";", ["3.5", "12.25"], (".", None)),
-        (";", ["1'234.5", "7"], (".", "'")),
-        (";", ["3.667", "995"], (None, None)),
-        (";", ["1", "995"], (None, None)),
-        (";", ["a", "b"], (None, None)),
-        (",", ["3.667", "995"], (".", None)),
-        (",", ['"3,5"', '"12,25"'], (",", None)),
-        (",", ['"1,234"', '"12,345"'], (None, None)),
-        ("\t", ["a", "b"], (".", None)),
-    ],
-)
-def test_marks_are_those_of_public_numbers_or_a_question(
-    tmp_path, delimiter, cells, marks
-):
-    lines = [f"x{delimiter}a", *(f"{cell}{delimiter}1.234x" for cell in cells * 20)]
-    path = written(tmp_path, "\n".join(lines) + "\n")
-    draft, words = told(path, "x")
-    assert draft.delimiter == delimiter and (draft.decimal, draft.thousands) == marks
-    assert ("decimalChar" in str(draft.questions)) is (marks[0] is None)
-    ambiguous = marks[0] is None and any("3" in cell for cell in cells)
-    assert ("its decimal separator is not clear" in words) is ambiguous
-    given = quietly(path, "x", decimal=".") if cells[0] == "a" else draft
-    assert TableSchema.load(saved(given, tmp_path)) == given
+def test_a_draft_has_the_format_that_was_given(tmp_path):
+    path = written(tmp_path, "x;a\n3.667,81;b\n")
+    with pytest.raises(SchemaError, match="does not look like names"):
+        TableSchema.draft(path, "x")
+    form = {"delimiter": ";", "decimal": ",", "thousands": "."}
+    draft = quietly(path, "x", **form)
+    assert draft.columns["x"] == Number(3667.81, 7335.62, public=True)
+    assert {name: getattr(draft, name) for name in form} == form
+    assert TableSchema.load(saved(draft, tmp_path)) == draft
 
 
 def saved(schema, tmp_path):
@@ -542,9 +523,8 @@ def test_the_first_lines_of_a_file(tmp_path):
         path = written(tmp_path, title + "age;bmi;sex;ill\n" + rows)
         with pytest.raises(SchemaError, match="not look like names|more fields"):
             TableSchema.draft(path)
-        draft = quietly(path, "bmi", skip_lines=2)
-        assert list(draft.columns) == ["age", "bmi", "sex", "ill"]
-        assert (draft.delimiter, draft.decimal) == (";", ",")
+        draft = quietly(path, "bmi", skip_lines=2, delimiter=";", decimal=",")
+        assert draft.columns["bmi"] == Number(23, 26.5, public=True)
     path = written(tmp_path, ",age,age,ill,\n1,2,3,4,\n")
     with pytest.raises(SchemaError, match="a name is repeated"):
         TableSchema.draft(path)
@@ -555,7 +535,8 @@ def test_the_first_lines_of_a_file(tmp_path):
         TableSchema({"age": Number(0, 9)}).read(path)
     for encoding in ("utf-8-sig", "utf-16"):
         path = written(tmp_path, "größe;x\n1,5;2\n", encoding=encoding)
-        assert list(quietly(path, "größe").columns) == ["größe", "x"]
+        form = {"delimiter": ";", "decimal": ",", "encoding": encoding}
+        assert list(quietly(path, "größe", **form).columns) == ["größe", "x"]
 
 
 # A word begins with a digit or has four, or is no number; the last line are names that

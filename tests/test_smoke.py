@@ -172,6 +172,6 @@ def test_without_privacy_it_is_scikit_learns_model(small):
 def test_the_main_job_runs(capsys):
     from skfdp.cli import main
 
-    assert main(["--repeats", "1", "--epsilon", "1"]) == 0
+    assert main(["--epsilon", "1"]) == 0
     out = capsys.readouterr().out
     assert "PRIVACY STATEMENT" in out and "epsilon 1 at delta 1e-05" in out

@@ -1,8 +1,8 @@
 """The command line: a thin layer over `skfdp.TableSchema` and the estimators.
 
 It may import every module of skfdp; no other module of skfdp imports it. What a command
-prints about a table is public, or is marked as not protected (exact scores and counts).
-No message quotes a value of a private column.
+prints about a table is public or released. No message quotes a value of a private
+column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from skfdp.cli import output
-from skfdp.cli.arguments import BUNDLED, check_files, check_fit, parse
+from skfdp.cli.arguments import check_options, parse
 from skfdp.cli.output import CommandError, complain
 
 
@@ -35,37 +35,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if importlib.util.find_spec("pandas") is None:
             raise CommandError("skfdp needs pandas: pip install 'skfdp[cli]'.")
-        check_files(arguments)
-        if arguments.command in (BUNDLED, "fit"):
-            check_fit(arguments)
+        check_options(arguments)
         # A command imports its modules when it runs, so that --help is fast.
-        homes = {BUNDLED: ("fit", "demo"), "fit": ("fit", "run")}
-        homes["compile"] = ("fit", "compile_loops")
-        module, name = homes.get(arguments.command, ("results", arguments.command))
-        getattr(importlib.import_module(f"skfdp.cli.{module}"), name)(arguments)
+        commands = importlib.import_module("skfdp.cli.commands")
+        getattr(commands, arguments.command)(arguments)
     except CommandError as error:
-        complain(f"error: {error}{_done(arguments)}")
+        complain(" ".join([f"error: {error}", *arguments.done]))
         return error.status
     except BrokenPipeError:  # the reader of standard output closed the pipe
         return 0
     except KeyboardInterrupt:
-        complain(f"interrupted.{_done(arguments)}")
+        complain(" ".join(["interrupted.", *arguments.done]))
         return 130
     except Exception as error:
         if arguments.debug:
             raise
         # Messages of other libraries may quote the data.
-        complain(
+        withheld = (
             f"error: unexpected {type(error).__name__}; its message may quote private "
-            f"data and is withheld: use --debug to see it.{_done(arguments)}"
+            "data and is withheld: use --debug to see it."
         )
+        complain(" ".join([withheld, *arguments.done]))
         return 1
     return 0
-
-
-def _done(arguments) -> str:
-    """Return sentences on the charges and written files of a command that failed."""
-    lines = list(arguments.done)
-    with contextlib.suppress(Exception):  # must not hide the first error
-        lines[:0] = arguments.charged()
-    return "".join(f" {line}" for line in lines)

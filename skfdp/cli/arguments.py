@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from skfdp._version import __version__
-from skfdp.cli.output import CommandError, refusing
-from skfdp.privacy.checks import count, number
-from skfdp.privacy.events import RELATIONS, Relation, check_delta
+from skfdp.cli.output import CommandError, check_writable, refusing
+from skfdp.privacy.checks import number
+from skfdp.privacy.events import RELATIONS
 from skfdp.privacy.report import check_context
-
-#: Name of the default command: the comparison on bundled data.
-BUNDLED = "bundled"
 
 _EPILOG = """\
 skfdp COMMAND --help lists the options of a command.
@@ -60,13 +57,10 @@ _DECLARED: Options = {
     "file": _TABLE,
     "--schema": _of("as 'skfdp schema' drafts it", metavar="FILE", required=True),
 }
-_FIT: Options = {
+_BUDGET: Options = {
     "--epsilon": _of("budget", type=float, default=1.0),
     "--delta": _of("chance beyond epsilon", type=float, default=1e-5),
-    "--relation": _of("neighbouring relation", choices=RELATIONS, default=RELATIONS[0]),
     "--seed": _of("reproducible noise, without privacy guarantee", type=int),
-    "--repeats": _of("fits for each line of the comparison", type=int, default=3),
-    "--report": _of("write the privacy report", metavar="FILE.json", type=Path),
 }
 _DRAFT: Options = {
     "file": _TABLE,
@@ -95,7 +89,8 @@ _DRAFT: Options = {
 _TRAIN: Options = {
     **_DECLARED,
     "--target": _of("the outcome, if the schema has several", metavar="COLUMN"),
-    **_FIT,
+    **_BUDGET,
+    "--relation": _of("neighbouring relation", choices=RELATIONS, default=RELATIONS[0]),
     "--n-records": _of("public size, for add_or_remove_one", type=int),
     "--ledger": _of("SQLite file that the fit is charged to", metavar="FILE"),
     "--limit": _of(
@@ -104,13 +99,7 @@ _TRAIN: Options = {
         metavar="EPSILON",
         type=float,
     ),
-    "--evaluate": _of(
-        "compare on held-out rows; the scores are NOT protected (default, except with "
-        "--ledger or add_or_remove_one); --no-evaluate trains on all rows and prints "
-        "only the statement",
-        action=argparse.BooleanOptionalAction,
-    ),
-    "--test-size": _of("held-out share", type=float, default=0.25),
+    "--report": _of("write the privacy report", metavar="FILE.json", type=Path),
     "--model": _file("save the model: .skops or .joblib"),
     "--overwrite": _flag("replace an existing file of --model"),
     "--context": _of(
@@ -162,10 +151,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(
         dest="command", title="commands", metavar="COMMAND"
     )
-    # A part of the digits is public, so their number is public.
-    known = [one for one in RELATIONS if Relation(one).counts_are_public]
-    relation = {"--relation": _FIT["--relation"] | {"choices": known}}
-    parsers = {parser: _FULL | _FIT | relation}
+    parsers = {parser: _FULL | _BUDGET}
     for name, (text, options) in _COMMANDS.items():
         about = {"help": text, "description": f"{text}.", "allow_abbrev": False}
         parsers[commands.add_parser(name, **about)] = options
@@ -174,59 +160,47 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         for names, given in (options | debug).items():
             one.add_argument(*names.split(), **given)
     arguments = parser.parse_args(argv)
-    arguments.command = arguments.command or BUNDLED
+    functions = {None: "bundled", "compile": "compile_loops"}
+    arguments.command = functions.get(arguments.command, arguments.command)
     # What the command did, in sentences: written files, and charges to a ledger.
-    arguments.done, arguments.charged = [], list
+    arguments.done = []
     return arguments
 
 
-def check_files(arguments: argparse.Namespace) -> None:
-    """Refuse a file that would be written over another one of the command."""
-    names = "file saved schema check ledger report model output html registry"
-    given = [getattr(arguments, name, None) for name in names.split()]
-    places = [Path(one).resolve() for one in given if one]
+#: Options with files.
+_FILES = "file saved schema check ledger report model output html registry"
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """Check options without reading the table; refuse to write one file over another.
+
+    Files to be written are those of the type Path.
+    """
+    given = vars(arguments)
+    files = {name: given[name] for name in _FILES.split() if given.get(name)}
+    places = [Path(one).resolve() for one in files.values()]
     for place in places:
         if places.count(place) > 1:
             raise CommandError(f"{str(place)!r} is given twice: name another file.")
-
-
-def check_fit(arguments: argparse.Namespace) -> None:
-    """Check the options of a fit, without reading the table."""
-    is_fit = arguments.command == "fit"
+    for name, path in files.items():
+        if isinstance(path, Path):
+            check_writable(path, f"--{name}")
     with refusing(ValueError):
-        for name in ("epsilon", "limit") if is_fit else ("epsilon",):
-            if (value := getattr(arguments, name)) is not None:
+        for name in ("epsilon", "limit"):
+            if given.get(name) is not None:
                 expected = "a positive, finite number up to 1e12, such as 1"
-                number(name, value, expected, 0, 1e12, closed="right")
-        check_delta(arguments.delta)
-        count("repeats", arguments.repeats)
-        count("seed", arguments.seed or 0, 0)
-        if not is_fit:
+                number(name, given[name], expected, 0, 1e12, closed="right")
+        if arguments.command != "fit":
             return
-        share = "strictly between 0 and 1"
-        number("test_size", arguments.test_size, share, 0, 1, closed="neither")
         for pair in arguments.context:
             if "=" not in pair:
                 raise CommandError(f"--context {pair!r} must have the form KEY=TEXT.")
-        pairs = [pair.partition("=") for pair in arguments.context]
-        arguments.context = check_context({key: text for key, _, text in pairs})
+        pairs = (pair.split("=", 1) for pair in arguments.context)
+        arguments.context = check_context(dict(pairs))
     if arguments.limit is not None and arguments.ledger is None:
         raise CommandError("--limit needs a ledger: give --ledger FILE, too.")
     if arguments.n_records is not None and arguments.relation != "add_or_remove_one":
         raise CommandError("--n-records needs --relation add_or_remove_one, too.")
-    # With a ledger every use of the data must be charged, but the exact scores of a
-    # comparison have no finite epsilon. Under add_or_remove_one the number of rows is
-    # private, and the choice of held-out rows depends on this number.
-    obstacle = "--ledger" if arguments.ledger is not None else ""
-    if not Relation.of(arguments.relation).counts_are_public:
-        obstacle = f"--relation {arguments.relation}"
-    if arguments.evaluate and obstacle:
-        raise CommandError(
-            f"--evaluate and {obstacle} exclude each other, because the scores on "
-            "held-out rows are exact and no accounting covers them: leave one of the "
-            "two out."
-        )
-    arguments.evaluate = not obstacle and arguments.evaluate in (None, True)
     path = arguments.model
     if path is not None and path.suffix not in (".skops", ".joblib"):
         raise CommandError(f"--model {path} must end in .skops or .joblib.")

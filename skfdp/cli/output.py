@@ -1,8 +1,4 @@
-"""Output of the command line: text, errors and files.
-
-Files are written before text is printed, so that a closed pipe (``| head``) loses only
-text.
-"""
+"""Output of the command line: text, errors and files."""
 
 from __future__ import annotations
 
@@ -68,16 +64,6 @@ def as_options(text: str) -> str:
     return re.sub(named, as_option, text)
 
 
-def stage(text: str) -> None:
-    """Print the current step of a command, if stderr is a terminal.
-
-    `text` contains public facts only.
-    """
-    with contextlib.suppress(AttributeError, ValueError):  # no or a closed stderr
-        if sys.stderr.isatty():
-            complain(text)
-
-
 def say(text: str = "") -> None:
     """Print and flush a line; raise BrokenPipeError if the reader closed the pipe.
 
@@ -112,31 +98,19 @@ def refusing(*errors: type[Exception], status: int = 2) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(what: Path | str, status: int = 1) -> Iterator[None]:
     """Convert a failure to write a file to CommandError."""
     try:
         yield
     except OSError as error:
-        problem = f"{path} could not be written: {error.strerror}."
-        raise CommandError(problem, 1) from None
+        problem = f"{what} cannot be written: {error.strerror}."
+        raise CommandError(problem, status) from None
 
 
-def check_writable(path: Path | None, option: str) -> None:
+def check_writable(path: Path, option: str) -> None:
     """Raise CommandError if a file cannot be written, before anything is charged."""
-    if path is None:
-        return
-    if not path.resolve().parent.is_dir():
-        raise CommandError(
-            f"{option} {path} cannot be written: there is no folder "
-            f"{str(path.parent)!r}."
-        )
     existed = path.exists()
-    try:
-        with open(path, "ab"):
-            pass
-    except OSError as error:
-        raise CommandError(
-            f"{option} {path} cannot be written: {error.strerror}."
-        ) from None
+    with writing(f"{option} {path}", 2), path.open("ab"):
+        pass
     if not existed:
         path.unlink()

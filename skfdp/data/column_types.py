@@ -133,7 +133,7 @@ class Column:
 
         `schema` has the separators of numbers. An exception means NaN.
         """
-        decimal, thousands = schema.decimal or ".", schema.thousands or ""
+        decimal, thousands = schema.decimal, schema.thousands or ""
         if (decimal, thousands) != (".", ""):
             if not number_form(decimal, thousands).fullmatch(text.strip()):
                 return math.nan
@@ -189,7 +189,7 @@ class Column:
 
     def reads_usual_text(self, schema: Any) -> bool:
         """Whether text is read as Python's numbers, or as ISO dates."""
-        marks = schema.decimal or ".", schema.thousands
+        marks = schema.decimal, schema.thousands
         usual = self.axis == "date" or marks == (".", None)
         return usual and self.format is None and type(self).number is Column.number
 

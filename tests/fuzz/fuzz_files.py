@@ -44,19 +44,19 @@ def edited(draw, data, suffix):
 
 
 # -- the command line ------------------------------------------------------------------
-BASE = ("--schema", "declared.toml", "--no-evaluate")
+BASE = ("--schema", "declared.toml")
 NUMBERS = ("1", "0", "-1", "nan", "inf", "1e400", "x", "1e-9", "9" * 24, "0.25")
 PATHS = ("", ".", "no/folder/a", "nobody.toml", "schema.toml", "a.json", "a.skops")
 COLUMNS = ("income", "nobody", "", "hours", "age", "a*", "age town", "town")
 #: Options of a command: drawn ones come after those of the base.
 OPTIONS = {
     **dict.fromkeys(("--epsilon", "--delta", "--limit", "--n-records"), NUMBERS),
-    **dict.fromkeys(("--seed", "--test-size", "--repeats"), NUMBERS),
+    "--seed": NUMBERS,
     **dict.fromkeys(("--ledger", "--report", "--model", "--schema", "--check"), PATHS),
     **dict.fromkeys(("--target", "--outcomes", "--group"), COLUMNS),
     "--public": ("age", "a*", "nobody", "age town", ""),
     "--relation": ("replace_one", "replace_special", "add_or_remove_one", "x"),
-    **dict.fromkeys(("--evaluate", "--debug", "--nobody"), ("",)),
+    **dict.fromkeys(("--debug", "--nobody"), ("",)),
 }
 SCHEMAS = (
     *("", "[", "outcomes = 1", "fields = 3\n", "nobody = 1\n[fields]\n"),
@@ -97,8 +97,8 @@ def commands(draw):
         suffix = draw(st.sampled_from((*(".csv",) * 9, ".parquet", ".gz", "")))
         table = str(draw(edited(PEOPLE.encode(), suffix)))
     fit, draft = ["fit", table, *BASE], ["schema", table, "--outcomes", "income"]
-    usual = [fit, fit, draft, ["predict", model, table, *BASE[:2]], ["report", model]]
-    usual += [["score", model, table, *BASE[:2]], ["report", table], ["x"], [""]]
+    usual = [fit, fit, draft, ["predict", model, table, *BASE], ["report", model]]
+    usual += [["score", model, table, *BASE], ["report", table], ["x"], [""]]
     words = draw(st.sampled_from(usual))
     for name in draw(st.lists(st.sampled_from([*OPTIONS]), max_size=2)):
         words = [*words, name, draw(st.sampled_from(OPTIONS[name]))]
