@@ -143,10 +143,9 @@ encoder_ : DeclaredEncoder
 coef_noise_ : CoefficientNoise
     Noise in the coefficients, as in `coefficients_table`; missing with ``epsilon=inf``.
 interactions_ : Interactions
-    Interactions of public columns, or of all columns if none is public, if the schema
-    of a table with a private target has them and the budget is large enough. Their
-    margins, ``interactions_.beside(rows)`` of these encoded columns, are added to those
-    of `coef_`.
+    Interactions of columns, if the schema of a table with a private target has them and
+    the budget is large enough. Their margins, ``interactions_.beside(rows)`` of encoded
+    rows, are added to those of `coef_`.
 input_scaler_ : InputScaler
     Clipping and scaling of inputs; the same function in `fit` and `predict`.
 solver_ : object of `skfdp.solvers`
@@ -364,8 +363,9 @@ class PrivateClassifier(ClassifierMixin):
 _DECLARES = {*SHORT, "schema", "target", "class_weight", "loss", "solver"}
 
 
-#: Attributes that hold models, whose margins are added to those of the weights.
-BESIDE_WEIGHTS = "public_model_", "interactions_"
+#: Attributes that hold models, whose margins are added to those of the weights, and
+#: whether they read the public columns alone.
+BESIDE_WEIGHTS = {"public_model_": True, "interactions_": False}
 #: For each parameter that takes a name or an object: an example of an object.
 _EXAMPLES = {
     "solver": "NoisyGradientDescent()",
@@ -666,14 +666,15 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     ) -> np.ndarray:
         """Return ``own(input_scaler_(X))``, plus the margins of models beside it."""
         X, scaler = self._rows_to_predict(X), self.input_scaler_
-        models = [getattr(self, name) for name in BESIDE_WEIGHTS if hasattr(self, name)]
+        models = [name for name in BESIDE_WEIGHTS if hasattr(self, name)]
         public = slice(None) if scaler.public is None else scaler.public
         margins = np.empty((X.shape[0], n_outputs))
         for block in row_blocks(X):
             rows = scaler(X[block])
             margins[block] = own(rows)
-            for model in models:
-                margins[block] += model.beside(rows[:, public])
+            for name in models:
+                known = rows[:, public] if BESIDE_WEIGHTS[name] else rows
+                margins[block] += getattr(self, name).beside(known)
         return margins[:, 0] if n_outputs == 1 else margins
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:

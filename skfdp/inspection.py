@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skfdp.data._basis import MISSING, OTHER, Block, placed
+from skfdp.data._basis import MISSING, OTHER, Block
 from skfdp.data.cells import objects
 from skfdp.data.validation import check_number
 from skfdp.export import QUANTILE, names
@@ -375,8 +375,7 @@ def _effect_of(block: Block, made: Callable[..., Effect]) -> Effect:
 
 def _heat_maps(model: Any, encoder: Any) -> Iterator[tuple[str, tuple, np.ndarray]]:
     """Yield the name, the places and the values of each interaction of a model."""
-    found, mask = model.interactions_, model.input_scaler_.public
-    known = placed(b for b in encoder.blocks_ if mask is None or mask[b.start])
+    found, known = model.interactions_, encoder.blocks_
     for name, part in zip(found.names, found.products.parts, strict=True):
         blocks = [known[k] for k in found.products.columns[:, part.start]]
         places, axes = zip(*(_axis(block, 41) for block in blocks), strict=True)

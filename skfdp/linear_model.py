@@ -247,13 +247,12 @@ class LinearModel(PrivateEstimator):
     def _with_interactions(self, public: PublicRecords, method: Method) -> Method:
         """Return the method with interactions of columns, if there can be any.
 
-        They are those of the public columns, or of all columns if nothing is public. A
-        public target has boosted trees instead.
+        A public target has boosted trees instead.
         """
         asked = getattr(public.declared.schema, "interactions", None)
         if asked is None or public.has_target or public.sparse or public.in_partitions:
             return method
-        encoded = public.encoded if public.mask.any() else None
+        encoded = public.encoded if public.mask.all() else None
         return WithInteractions(method, public.encoding, encoded, asked == "pairs")
 
     def _attributes(self, public: PublicRecords, found: LinearFit) -> dict[str, Any]:
@@ -631,7 +630,8 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         mixed = 0 < public.n_private < public.n_features and not public.has_target
         if mixed and not many and type(solver) is NoisyGradientDescent:
             first = self._label_statistic(public, OneShot.max_iter, False)
-            yield FirstModel(first, descent(follows=True))
+            after = self._with_interactions(public, descent(follows=True))
+            yield FirstModel(first, after)
         last = descent(public_model=self.public_model)
         yield last if public.mask.any() else self._with_interactions(public, last)
 
@@ -641,7 +641,8 @@ class FeatureDPLogisticRegression(PrivateClassifier, LinearModel):
         given = loss_named("log_loss"), self.C, max_iter, bool(self.fit_intercept)
         if public.is_narrowed and public.mask.all():
             return FirstModel(LabelStatistic(*given, estimates=False), None)
-        return self._with_interactions(public, LabelStatistic(*given, estimates))
+        found = LabelStatistic(*given, estimates)
+        return self._with_interactions(public, found) if estimates else found
 
     def _without_privacy(self, records: Records) -> LinearFit:
         fit = optimum(

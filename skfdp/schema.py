@@ -108,11 +108,10 @@ class TableSchema:
     skip_lines : int, default=0
         Number of lines of a CSV file before the line of names.
     interactions : {"auto", "pairs", None}, default="auto"
-        Whether linear models of a private target have interactions of public columns,
-        or of all columns if none is public, beside the effects of single columns.
-        "auto": if the budget is large enough for the number of records
-        (:ref:`interactions`). "pairs": with smaller budgets, too; a fit that cannot
-        have interactions is refused.
+        Whether linear models of a private target have interactions of columns beside
+        the effects of single columns. "auto": if the budget is large enough for the
+        number of records (:ref:`interactions`). "pairs": with smaller budgets, too; a
+        fit that cannot have interactions is refused.
     declared_by : str, default=None
         Name of a file from another source, from which the declarations come.
 

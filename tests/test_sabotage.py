@@ -71,8 +71,8 @@ NIGHTLY = mutants(r"""
 +return budget.event(MARGINALS, std / reach, sensitivity=1.0)
 estimators/test_interactions.py::test_a_product_of_private_columns_is_learnt
 # data/encoder.py: products of numbers before the grid
--dataclasses.replace(self.on_grid(), shape=shape, beside=beside)
-+dataclasses.replace(self, shape=shape, beside=beside)
+-beside = products, self.encoded.on_grid()
++beside = products, self.encoded
 estimators/test_interactions.py::test_what_lies_below_the_grid_changes_no_product
 # privacy/events.py: a replaced record counts once
 -return 2 * clip_norm if replaced is None else replaced

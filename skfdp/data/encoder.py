@@ -341,7 +341,8 @@ class CodedRows:
     shape: tuple[int, int]
     #: All blocks of the encoder.
     blocks: tuple[Block, ...]
-    #: The further last columns, `ProductsOfShapes`; None: there are none.
+    #: The further last columns, `ProductsOfShapes`, and the rows from which they are
+    #: computed; None: there are none.
     beside: Any = None
 
     dtype: ClassVar[np.dtype] = np.dtype(np.float64)
@@ -365,13 +366,14 @@ class CodedRows:
         for part in self.parts:
             part.write(rows, out)
         if self.beside is not None:
-            out[:, -self.beside.n_products :] = self._further(rows)
+            out[:, -self.beside[0].n_products :] = self._further(rows)
         return out
 
     def _further(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return the further columns."""
-        shapes, parts = self.beside.shapes, self.encoded.parts
-        return self.beside.of_shapes(sum(part.times(rows, shapes) for part in parts))
+        products, encoded = self.beside
+        shapes = sum(part.times(rows, products.shapes) for part in encoded.parts)
+        return products.of_shapes(shapes)
 
     def smooth(self, smoothing: Smoothing) -> CodedRows:
         """Return the same rows with smooth terms in place of spline columns."""
@@ -382,9 +384,10 @@ class CodedRows:
         """Return the rows with the weights that `integers` have."""
         return dataclasses.replace(self, parts=tuple(o.on_grid() for o in self.parts))
 
-    def wider(self, beside: Any) -> CodedRows:
+    def wider(self, products: Any) -> CodedRows:
         """Return the rows on the grid, with further columns."""
-        shape = self.shape[0], self.shape[1] + beside.n_products
+        shape = self.shape[0], self.shape[1] + products.n_products
+        beside = products, self.encoded.on_grid()
         return dataclasses.replace(self.on_grid(), shape=shape, beside=beside)
 
     @property
@@ -429,9 +432,9 @@ class CodedRows:
             (categories if part.values is None else numbers).append(part.term(*known))
         further = ()
         if self.beside is not None:
-            every = np.arange(self.shape[0])[:, None]
+            every, products = np.arange(self.shape[0])[:, None], self.beside[0]
             given = every, lambda rows: self._further(rows[:, 0])
-            further = lazy_rows(*given, self.beside.n_products), self.beside.step
+            further = lazy_rows(*given, products.n_products), products.step
         return CodedGridRows.build(categories, numbers, *self.shape, *further)
 
 

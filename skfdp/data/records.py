@@ -79,7 +79,7 @@ class PublicRecords:
     #: Only for an encoded table: the block number of each category column, and -1 for
     #: every other column; int64, shape (n_features,).
     levels: np.ndarray | None = None
-    #: Number of last columns that are products of private columns.
+    #: Number of last columns that are products of columns, some of them private.
     n_products: int = 0
     #: Weights and persons of the rows; None: each row is a record with weight 1.
     units: Units | None = None
@@ -95,6 +95,8 @@ class PublicRecords:
     )
     n_features: int = computed()
     n_private: int = computed()
+    #: Numbers of public and of private columns, without the last `n_products`.
+    sizes: tuple[int, int] = computed()
     #: Whether the target is public.
     has_target: bool = computed()
     #: Number of classes; 0 for a regression.
@@ -147,6 +149,7 @@ class PublicRecords:
         vars(self).update(
             n_features=len(self.mask),
             n_private=n_private,
+            sizes=(len(self.mask) - n_private, n_private - self.n_products),
             has_target=self.target is not None,
             n_classes=n_classes,
             n_outputs=1 if n_classes <= 2 else n_classes,

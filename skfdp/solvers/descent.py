@@ -62,6 +62,10 @@ class DescentStart(NamedTuple):
     coordinates: Coordinates | None = None
     rows: Integers | None = None
 
+    def at(self, margins: np.ndarray) -> DescentStart:
+        """Return the start at the margins of a released model."""
+        return self._replace(offset=margins)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DescentPlan(Plan):
@@ -528,8 +532,8 @@ class Descent:
             n_steps=last.n_steps,
             expected_gap=parameters.gap_of(
                 2 * replaced * public.n_effective,
-                public.n_features - public.n_products,
-                public.n_private - public.n_products,
+                sum(public.sizes),
+                public.sizes[1],
                 public.n_classes,
                 public.has_target,
             )
@@ -541,7 +545,7 @@ class Descent:
             norms=parameters.block_norms(
                 prepared.has_model,
                 s2n if self.scales is None else 0.0,
-                (public.n_features - public.n_private, public.n_private),
+                public.sizes,
                 public.n_classes,
             ),
             orthant=orthant,

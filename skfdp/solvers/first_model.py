@@ -16,13 +16,10 @@ import math
 
 import numpy as np
 
-from skfdp.data.grid import blocks
 from skfdp.data.records import PublicRecords
 from skfdp.data.validation import UtilityWarning, warn_caller
-from skfdp.solvers.descent import Descent
-from skfdp.solvers.interactions import WithInteractions
 from skfdp.solvers.label_statistic import LabelStatistic
-from skfdp.solvers.method import Budget, Needs, Plan, of_model
+from skfdp.solvers.method import Budget, Method, Needs, Plan, of_model
 from skfdp.solvers.parameters import gap_of
 from skfdp.solvers.postprocessing import LinearFit
 
@@ -70,8 +67,8 @@ class FirstModel:
     model's event (:ref:`released-first-model`).
     """
 
-    first: LabelStatistic | WithInteractions
-    after: Descent | None
+    first: LabelStatistic
+    after: Method | None
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs of the first model on its columns, and of the descent."""
@@ -138,7 +135,7 @@ class FirstModel:
                 signal, public.n_features, public.n_private, public.n_classes, False
             ),
             counts_labels=first.counts_labels or last.counts_labels,
-            also_released=first.also_released,
+            also_released=last.also_released,
             parts=parts,
         )
 
@@ -160,11 +157,7 @@ class FirstModel:
                 for rows in own.blocks()
             ]
         )
-        if first.interactions is not None:
-            encoded = records.public.encoded
-            for block in blocks(*encoded.shape):
-                margins[block] += first.interactions.beside(encoded[block])
-        start = prepared[1]._replace(offset=margins)
+        start = prepared[1].at(margins)
         watched = of_model(on_step, lambda model: model.beside(whole))
         fit = self.after.run(records, start, plan.parts[1], mechanism, watched)
         return fit.beside(whole)

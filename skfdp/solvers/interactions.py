@@ -7,12 +7,11 @@ the indicators of its most frequent levels. Each product of a shape of one colum
 shape of another, minus its least-squares fit on the shapes of both, is a further
 column.
 
-Products of public columns are public: shapes, fits and their scale are functions of
-public columns, so they cost no privacy. If all columns are private, the means of the
-encoded columns are released first, for at most about 1 % of the budget. They tell the
-ranks, the frequent levels, and the fits and the scale that hold if columns are
-independent. Products are then a declared encoding: a function of one row, and of
-released numbers.
+If all columns are public, so are their products: shapes, fits and their scale are
+functions of public columns, and cost no privacy. Otherwise the means of the encoded
+columns are released first, for at most about 1 % of the budget. They tell the ranks,
+the frequent levels, and the fits and the scale that hold if columns are independent.
+Products are then a declared encoding: a function of one row, and of released numbers.
 
 Weights of products are kept beside `coef_`, as `Interactions`, in the way of a public
 model that is not linear. So `coef_` has one weight for each encoded column, with or
@@ -45,13 +44,13 @@ from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Budget, Method, Needs, Plan, of_model
 from skfdp.solvers.postprocessing import SCALE_OF_PRIVATE, LinearFit
 
-#: From these signals on products of public columns, and of private ones, helped on most
-#: tables. A signal is the number of records divided by the noise in a sum of rows of
-#: norm 1.
+#: From these signals on products helped on most tables, if all columns are public, and
+#: if all are private; between, the gate is a weighted mean. A signal is the number of
+#: records divided by the noise in a sum of rows of norm 1.
 GATES = 1500.0, 5000.0
 #: The least signal for those that a user asks for.
 GATES_IF_ASKED = 0.0, 2500.0
-NEEDED = "public columns, or default settings and mu n / 2 of at least 2,500"
+NEEDED = "public columns alone, or default settings and mu n / 2 of at least 2,500"
 #: Largest number of products, and numbers of levels of a category that are tried until
 #: there are no more products. The last of them is of all remaining levels.
 MOST_INTERACTIONS, MOST_PRIVATE, NUMBERS_OF_LEVELS = 400, 200, (5, 4, 3, 2)
@@ -365,6 +364,10 @@ class Wide(NamedTuple):
     columns: LargeTable | np.ndarray | None = None
     public: PublicRecords | None = None
 
+    def at(self, margins: np.ndarray) -> Wide:
+        """Return the same for a descent from the margins of a released model."""
+        return self._replace(own=self.own.at(margins))
+
 
 def _padded(table: LargeTable, n_more: int) -> LargeTable:
     """Return a table with further columns that nothing reads."""
@@ -417,30 +420,23 @@ def widened(
 class WithInteractions:
     """A linear method with interactions as further columns.
 
-    `encoded` are the encoded public columns, whose products are public. None: all
-    columns are private, and so are their products. `asked` is whether a user asked for
-    interactions, so that a small signal is no obstacle.
+    `encoded` are the encoded columns if all are public, as their products then are.
+    None: products are private. `asked` is whether a user asked for interactions, so
+    that a small signal is no obstacle.
 
     Notes
     -----
-    **Guarantees.** Products of public columns are functions of these columns, which
-    neighbours share, so they are themselves public. Products of private columns are a
-    declared encoding: a function of one row and of the declarations. The method has the
-    same guarantee for every table with such columns. The means that define it are
-    released and charged before (:ref:`public-interactions`).
+    **Guarantees.** If all columns are public, products are functions of columns that
+    neighbours share, so they are themselves public. Otherwise they are a declared
+    encoding: a function of one row and of the declarations. The method has the same
+    guarantee for every table with such columns. The means that define it are released
+    and charged before (:ref:`public-interactions`).
     """
 
     method: Method
     encoding: Encoding
     encoded: LargeTable | None
     asked: bool = False
-
-    @property
-    def columns(self) -> tuple[Block, ...]:
-        """The blocks whose products are further columns, without gaps between them."""
-        if self.encoded is None:
-            return tuple(self.encoding.encoder.blocks_)
-        return self.encoding.of_public
 
     def needs(self, public: PublicRecords, budget: Budget) -> Needs:
         """Return the needs of the method, which then honours interactions."""
@@ -452,9 +448,9 @@ class WithInteractions:
         """Whether the signal is large enough, and private products are shrunk."""
         signal = budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
         signal *= 2 / max(2, public.n_classes)  # more classes have fewer records each
-        private = self.encoded is None
-        enough = signal >= (GATES_IF_ASKED if self.asked else GATES)[private]
-        return enough and not (private and not self.method.shrinks_blocks(public))
+        gates = GATES_IF_ASKED if self.asked else GATES
+        enough = signal >= np.average(gates, weights=public.sizes)
+        return enough and (public.mask.all() or self.method.shrinks_blocks(public))
 
     def prepare(self, public: PublicRecords, budget: Budget) -> Wide:
         """Make the products from public numbers, and prepare the method."""
@@ -463,7 +459,7 @@ class WithInteractions:
             if self.encoded is None:
                 products = ProductsOfShapes.of_independent(self.encoding, None)
             else:
-                known = self.columns, self.encoded, variance_of(public)
+                known = public.effects, self.encoded, variance_of(public)
                 products = ProductsOfShapes.learn(*known)
         if products is None:
             if self.asked:
@@ -497,7 +493,7 @@ class WithInteractions:
         query, most = RowSum.planned(nonnegative=True), budget.relation.sensitivity(1.0)
         reach = query.sensitivity(budget.relation)
         signal = most * budget.mu * public.n_effective / reach
-        share = (reach_of(self.columns) / (MARGINAL_ERROR * signal)) ** 2
+        share = (reach_of(public.effects) / (MARGINAL_ERROR * signal)) ** 2
         std = reach / most / (math.sqrt(min(share, MOST_OF_MARGINALS)) * budget.mu)
         return budget.event(MARGINALS, std, sensitivity=reach)
 
@@ -515,7 +511,7 @@ class WithInteractions:
             event, n = plan.event(MARGINALS), records.public.n_records
             total = mechanism.release(MARGINALS, records.query(_encoded))
             total = np.maximum(total, event.noise_std[0])
-            means = total * (reach_of(self.columns) / n)
+            means = total * (reach_of(public.effects) / n)
             products = ProductsOfShapes.of_independent(self.encoding, means)
             prepared = prepared._replace(products=products or prepared.products)
             source = records.X.source.wider(prepared.products)
@@ -537,16 +533,17 @@ class WithInteractions:
 
     def _released(self, prepared: Wide, means, weights: np.ndarray) -> Interactions:
         products, columns = prepared.products, prepared.columns
+        known = prepared.public.effects
         starts, squares = [part.start for part in products.parts], 0.0
         if columns is None:
-            sizes = products.sizes(self.columns, means, weights)
+            sizes = products.sizes(known, means, weights)
         else:
             for block in blocks(*columns.shape):
                 each = columns[block] * weights[:, None]
                 each = np.add.reduceat(each, starts, axis=2)
                 squares = squares + (each**2).sum(axis=1)
             sizes = np.sqrt(squares / columns.shape[0])
-        names = [block.name for block in self.columns]
+        names = [block.name for block in known]
         pairs = products.columns[:, starts].T
         named = tuple(f"{names[a]} × {names[b]}" for a, b in pairs)
         return Interactions(named, sizes, weights, products)

@@ -118,7 +118,7 @@ def logit_blocks(
         spread = _SPREAD_SEEN if has_model and seen else _SPREAD
         if has_model and not seen and not public.has_target:
             # The model is noisy. Each column is to explain as much as any other.
-            spread *= math.sqrt(public.n_private / public.n_features)
+            spread *= math.sqrt(public.sizes[1] / sum(public.sizes))
         norm = norm if mask.any() and not mask.all() else 1.0
         own = Spread(np.flatnonzero(columns), norm**2, several * spread)
         found += [own] if seen else parted(own, public.n_products, public.n_records)
@@ -457,19 +457,19 @@ _LARGEST = 99.0
 
 def target_blocks(records: PublicRecords, has_public_model: bool) -> list[Spread]:
     """Return the blocks of a regression; the last has no products of columns."""
-    public, n_products = records.mask, records.n_products
+    public, found = records.mask, []
     if public.all() or not public.any():
-        whole, *others = parted(Spread(np.arange(len(public)), 1.0, SHARE), n_products)
-        if not others:
-            return [whole]
-        # The prior of a regression is a share of the variance.
-        return [whole._replace(prior=SHARE * SHARE_OF_PRODUCTS**2), *others]
-    columns = np.flatnonzero(public), np.flatnonzero(~public)
-    sizes = len(columns[0]), len(columns[1])
-    norms = parameters.block_norms(has_public_model, 0.0, sizes)
-    priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
-    each = zip(columns, norms, priors, strict=True)
-    return [Spread(own, norm**2, prior) for own, norm, prior in each]
+        whole = Spread(np.arange(len(public)), 1.0, SHARE)
+    else:
+        norms = parameters.block_norms(has_public_model, 0.0, records.sizes)
+        priors = (PUBLIC_SHARE, PRIVATE_SHARE) if has_public_model else (SHARE, SHARE)
+        each = zip((public, ~public), norms, priors, strict=True)
+        own, whole = (Spread(np.flatnonzero(m), norm**2, p) for m, norm, p in each)
+        found = [own]
+    first, *others = parted(whole, records.n_products)
+    if others:  # the prior of a regression is a share of the variance
+        found.insert(0, first._replace(prior=whole.prior * SHARE_OF_PRODUCTS**2))
+    return [*found, *(others or [first])]
 
 
 def pull(mu: float, n: float, blocks: list[Spread]) -> float:
@@ -835,6 +835,8 @@ class CoefficientNoise:
             variances = np.maximum((scaled * J).sum(axis=2), 0.0)
             return CoefficientNoise(variances, self.kind)
         changed = {"covariance": scaled @ J.T, "independent": False}
+        if self.remaining is not None:
+            changed["remaining"] = J @ self.remaining @ np.linalg.pinv(J)
         if self.estimate is not None:
             free = W @ self.free
             size = np.linalg.norm(free, axis=0)
@@ -1165,5 +1167,4 @@ class LinearFit:
             intercept=self.intercept + first.intercept,
             noise=self.noise and self.noise.beside(first.noise),
             log_odds=first.log_odds,
-            interactions=first.interactions,
         )
