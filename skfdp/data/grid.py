@@ -6,13 +6,14 @@ import contextlib
 import dataclasses
 import functools
 import math
+import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skfdp.data.sources import LargeTable, RowFile, working_memory
+from skfdp.data.sources import LargeTable, file_rows, working_memory
 from skfdp.data.validation import check_interval
 from skfdp.privacy.checks import computed, shown
 
@@ -200,8 +201,8 @@ class Integers:
     squared_norms: np.ndarray
     #: Mean number of entries of a row that a product reads.
     n_entries: int
-    #: The file of the rows; None for rows in memory.
-    reader: RowFile | None = None
+    #: The map of the file of the rows; None for rows in memory.
+    file: mmap.mmap | None = None
     #: Memory over which new rows may be written; see `GridRows`.
     room: np.ndarray | None = None
     #: Whether an entry may be negative if the entries of the table may not.
@@ -231,8 +232,8 @@ class GridRows(Integers):
     squared_norms: np.ndarray
     #: Public factor of the grid step: `unit` is ``GRID * scale``.
     scale: float = 1.0
-    #: The file of the rows; None for rows in memory.
-    reader: RowFile | None = dataclasses.field(default=None, repr=False)
+    #: The map of the file of the rows; None for rows in memory.
+    file: mmap.mmap | None = dataclasses.field(default=None, repr=False)
     #: One array with everything that a training step needs about a record, so that one
     #: memory access loads it. A row has the values, then zeros, and in the last eight
     #: columns the target and the squared norm, of 8 bytes each. int16, shape (n_rows,
@@ -317,7 +318,7 @@ class GridRows(Integers):
             scale=after * step,
             target=target,
             room=False if bias is None or self.room is None else self.room,
-            on_disk=self.reader is not None,
+            on_disk=self.file is not None,
         )
 
     def weighted_sum(self, some: slice | np.ndarray, factors: np.ndarray) -> np.ndarray:
@@ -379,18 +380,18 @@ class GridRows(Integers):
         shape = n_rows, n_features + len(constant)
         joined, squared_norms = None, np.empty(n_rows)
         on_disk = getattr(X, "on_disk", False) if on_disk is None else on_disk
-        on_disk = on_disk and 2 * math.prod(shape) > working_memory()
-        if on_disk:
-            file = RowFile(shape[1])
+        file = None
+        if on_disk and 2 * math.prod(shape) > working_memory():
+            room, file = file_rows(*shape)
         else:
             if room is True:
                 room = _room(n_rows, n_features + 1, math.ceil((n_features + 1) / 8))
             narrow = room is not False and room.shape[1] < shape[1] + 8
             if room is False or (narrow and target is not None):
                 room = np.empty(shape, np.int16) if target is None else _room(*shape)
-            values = room[:, : shape[1]]
-            if room.shape[1] >= shape[1] + 8:
-                joined, squared_norms = room, room.view(np.float64)[:, -1]
+        values = room[:, : shape[1]]
+        if room.shape[1] >= shape[1] + 8:
+            joined, squared_norms = room, room.view(np.float64)[:, -1]
             if target is not None:
                 stored = joined if target.dtype.kind == "i" else joined.view(np.float64)
                 stored[:, -8 if target.dtype.kind == "i" else -2] = target
@@ -404,21 +405,15 @@ class GridRows(Integers):
             ends = own.min(initial=0.0), own.max(initial=0.0)
             if not (least <= ends[0] and ends[1] <= most):
                 np.clip(own, low, high, out=own)
-            if on_disk:
-                part = np.empty((len(own), shape[1]), dtype=np.int16)
-            else:
-                part = values[block]
             if centre.any():
                 np.subtract(own, centre, out=own)
-            part[:, :n_features], part[:, n_features:] = own, constant
+            values[block, :n_features], values[block, n_features:] = own, constant
             # Integers below 2**53 are exact in float64, in any order of the sum.
             squares = np.einsum("ij,ij->i", own, own)
             squared_norms[block] = squares + np.dot(constant, constant)
-            if on_disk:
-                file.write(part)
-        values, reader = (file.read(), file) if on_disk else (values, None)
-        room = None if on_disk or room.shape[1] == shape[1] else room
-        return cls(values, squared_norms, scale, reader, joined, room)
+        values.flags.writeable = file is None
+        room = None if room.shape[1] == shape[1] else room
+        return cls(values, squared_norms, scale, file, joined, room)
 
 
 def _room(n_rows: int, n_columns: int, most: float = math.inf) -> np.ndarray:

@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import errno
 import mmap
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,8 +57,10 @@ def _no_room() -> OSError:
     return OSError(errno.ENOSPC, _NO_ROOM.format(folder=tempfile.gettempdir()))
 
 
-class RowFile:
-    """int16 rows in an anonymous temporary file, which are written and then read.
+def file_rows(n_rows: int, n_columns: int) -> tuple[np.ndarray, mmap.mmap]:
+    """Return int16 rows in an anonymous temporary file, all zeros, and their map.
+
+    Raise OSError if the disk has no room for them.
 
     Notes
     -----
@@ -66,47 +69,30 @@ class RowFile:
     other user may open the file. When the file is deleted, its space on the disk is
     freed, but not overwritten.
     """
-
-    def __init__(self, n_columns: int):
-        self._n_columns, self._row_bytes = n_columns, 2 * n_columns
-        self._file = tempfile.TemporaryFile(buffering=2**20)
-        self._memory: Any = None
-
-    def write(self, rows: np.ndarray) -> None:
-        """Append some rows; raise OSError if the disk is full."""
-        with _in_words():
-            self._file.write(np.ascontiguousarray(rows, dtype=np.int16).data)
-
-    def read(self) -> np.ndarray:
-        """Return a read-only memory map of the rows, when all are written."""
-        with _in_words():
-            self._file.flush()
-        with self._file:
-            self._memory = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        return np.frombuffer(self._memory, np.int16).reshape(-1, self._n_columns)
-
-    def request(self, batch: np.ndarray) -> None:
-        """Tell the system, where it can be told, which rows will be read next.
-
-        Rows near the one before are left out: the system reads ahead by itself.
-        """
-        apart = np.abs(np.diff(batch, prepend=-_GAP)) * self._row_bytes > _GAP
-        rows = batch[apart]
-        pages = rows * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        sizes = (rows + 1) * self._row_bytes - pages
-        with contextlib.suppress(AttributeError, OSError):
-            for page, size in zip(pages.tolist(), sizes.tolist(), strict=True):
-                self._memory.madvise(mmap.MADV_WILLNEED, page, size)
-
-
-@contextlib.contextmanager
-def _in_words() -> Iterator[None]:
-    """Replace the error of a full disk by one that names the folder and a remedy."""
+    size = 2 * n_rows * n_columns
     try:
-        yield
+        with tempfile.TemporaryFile() as file:
+            file.truncate(size)
+            if hasattr(os, "posix_fallocate"):  # a later write finds its place
+                os.posix_fallocate(file.fileno(), 0, size)
+            memory = mmap.mmap(file.fileno(), size)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise (_no_room() if full else error) from None
+    return np.frombuffer(memory, np.int16).reshape(n_rows, n_columns), memory
+
+
+def request(memory: mmap.mmap, row_bytes: int, batch: np.ndarray) -> None:
+    """Tell the system, where it can be told, which rows will be read next.
+
+    Rows near the one before are left out: the system reads ahead by itself.
+    """
+    rows = batch[np.abs(np.diff(batch, prepend=-_GAP)) * row_bytes > _GAP]
+    pages = rows * row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+    sizes = (rows + 1) * row_bytes - pages
+    with contextlib.suppress(AttributeError, OSError):
+        for page, size in zip(pages.tolist(), sizes.tolist(), strict=True):
+            memory.madvise(mmap.MADV_WILLNEED, page, size)
 
 
 _FAILED = (

@@ -20,6 +20,7 @@ import numpy as np
 from skfdp import kernels
 from skfdp.data.grid import Integers, sum_unit
 from skfdp.data.records import PublicRecords
+from skfdp.data.sources import request
 from skfdp.data.target import MOST_CLASSES
 from skfdp.data.units import Units
 from skfdp.kernels.losses import Loss, narrow
@@ -198,8 +199,8 @@ class LinearQuery:
             # reveal nothing.
             return np.zeros(self.shape, dtype=np.int64)
         people, n_jobs = None, 1
-        if self.rows.reader is not None and batch is not None:
-            self.rows.reader.request(batch)
+        if self.rows.file is not None and batch is not None:
+            request(self.rows.file, 2 * self.rows.n_columns, batch)
         if self._joins_rows:
             batch, people = self.units.by_person(batch)
         if unit not in self._clips:
@@ -288,7 +289,7 @@ class LinearQuery:
         # Norms beside the rows are read with them, in random order. A table in a file
         # may have many rows.
         apart = clip.squared_norms.step == 1
-        in_memory = rows.reader is None
+        in_memory = rows.file is None
         if self._plain and not self._joins_rows and apart and in_memory:
             limits = PerRow(limits_of(clip, self.n_outputs), 1, 0)
             clip = clip._replace(limits=limits)

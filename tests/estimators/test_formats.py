@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from skfdp import DPSGDFRegressor, FeatureDPLogisticRegression, FeatureDPRegressor
-from skfdp.data.sources import RowFile
+from skfdp.data import grid
 from skfdp.privacy.events import SAME_PARTITIONS
 from skfdp.solvers import (
     AdaptiveCentering,
@@ -122,10 +122,8 @@ def cases():
 def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monkeypatch):
     if held not in DIGESTED:
         request.getfixturevalue("same_noise")
-    files, begin = [], RowFile.__init__
-    monkeypatch.setattr(
-        RowFile, "__init__", lambda self, *a: (files.append(a), begin(self, *a))[1]
-    )
+    files, make = [], grid.file_rows
+    monkeypatch.setattr(grid, "file_rows", lambda *a: (files.append(a), make(*a))[1])
     (model, y), of_rows = MODELS[name], OF_ROWS.get(name, {})
     alone = clone(model).fit(X, y, **of_rows)
     assert not files

@@ -128,7 +128,7 @@ def test_every_sum_is_that_of_dense_rows(name, centre):
         rows = rows_of(FORMATS[name], CENTRES[centre], told)
         assert isinstance(rows, SparseGridRows) == ("CSR" in name)
         if "CSR" not in name:
-            assert (rows.reader is not None) == (name == "file")
+            assert (rows.file is not None) == (name == "file")
             assert (rows.joined is not None) == (name == "joined")
             np.testing.assert_array_equal(rows.values, dense.values)
         np.testing.assert_array_equal(rows.squared_norms, dense.squared_norms)

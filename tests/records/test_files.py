@@ -18,7 +18,7 @@ from skfdp import TableSchema, UtilityWarning, open_table
 from skfdp.data import sources as files
 from skfdp.data.grid import InputScaler, lazy_rows
 from skfdp.data.records import moved_rows
-from skfdp.data.sources import LargeTable, RowFile
+from skfdp.data.sources import LargeTable, file_rows, request
 from skfdp.schema import Category, Label, Number, SchemaError
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -30,29 +30,19 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).integers(-(2**15), 2**15, (40, 6), np.int16)
-
-
-def test_what_is_written_is_read_and_has_no_name_at_any_time(rows, folder):
-    file = RowFile(rows.shape[1])
-    file.write(rows)
+def test_rows_are_in_a_file_without_a_name(folder):
+    values, _ = file_rows(40, 6)
     assert list(folder.iterdir()) == []
-    values = file.read()
-    assert list(folder.iterdir()) == []
-    assert values.dtype == np.int16 and not values.flags.writeable
-    assert np.array_equal(values, rows)
+    assert values.dtype == np.int16 and values.shape == (40, 6) and not values.any()
 
 
 @LINUX
 def test_a_killed_process_leaves_nothing(folder):
     script = (
-        "import os, signal, numpy as np\n"
-        "from skfdp.data.sources import RowFile\n"
-        "file = RowFile(1000)\n"
-        "file.write(np.ones((5000, 1000), dtype=np.int16))\n"
-        "kept = file.read()\n"
+        "import os, signal\n"
+        "from skfdp.data.sources import file_rows\n"
+        "values, _ = file_rows(5000, 1000)\n"
+        "values[:] = 1\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     environment = {**os.environ, "TMPDIR": str(folder)}
@@ -62,34 +52,34 @@ def test_a_killed_process_leaves_nothing(folder):
 
 
 @LINUX
-def test_others_may_not_open_it(rows):
-    file = RowFile(rows.shape[1])
-    assert os.fstat(file._file.fileno()).st_mode & 0o077 == 0
+def test_others_may_not_open_it(monkeypatch):
+    modes, allocate = [], os.posix_fallocate
+
+    def noted(file, *size):
+        modes.append(os.fstat(file).st_mode)
+        allocate(file, *size)
+
+    monkeypatch.setattr(os, "posix_fallocate", noted)
+    file_rows(40, 6)
+    assert len(modes) == 1 and modes[0] & 0o077 == 0
 
 
 def test_only_rows_far_apart_are_requested():
-    file, asked = RowFile(1024), []
-    file._memory = SimpleNamespace(madvise=lambda *place: asked.append(place[1:]))
-    file.request(np.array([3, 4, 5, 100]))
+    asked = []
+    memory = SimpleNamespace(madvise=lambda *place: asked.append(place[1:]))
+    request(memory, 2048, np.array([3, 4, 5, 100]))
     assert asked == [(4096, 2048 * 4 - 4096), (2048 * 100, 2048)]
 
 
+@LINUX
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("call", ["write", "flush"])
-def test_a_full_disk_is_told_in_one_sentence(rows, code, call, monkeypatch):
-    class Full:
-        def write(self, data):
-            if call == "write":
-                raise OSError(code, "full")
+def test_a_full_disk_is_told_in_one_sentence(code, monkeypatch):
+    def full(*size):
+        raise OSError(code, "full")
 
-        def flush(self):
-            raise OSError(code, "full")
-
-    file = RowFile(rows.shape[1])
-    file._file = Full()
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match="no room for the integer rows of this X"):
-        file.write(rows)
-        file.read()
+        file_rows(40, 6)
 
 
 # -- large tables ----------------------------------------------------------------------
