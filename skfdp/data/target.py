@@ -64,7 +64,7 @@ _FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _A_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3}
 _A_DAY |= {unit: 86_400 * 10**6 * finer for unit, finer in {"us": 1, **_FINER}.items()}
 _ISO = re.compile(r"[0-9]{4}(-?)[0-9]{2}\1[0-9]{2}([T ].*)?", re.DOTALL)
-# Largest number of digits of a whole number. By default int() refuses over 4300.
+# Largest number of digits of a whole number. By default str() refuses over 4300.
 _MOST_DIGITS = 4000
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 
@@ -353,19 +353,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _exact(value: Any) -> int | float:
-    """Return a number as an int if it is whole, else as a float; NaN if unreadable."""
-    try:
-        if isinstance(value, numbers.Integral):
-            return int(value)
-        if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-            return float(str(value))  # 0.1 and not 0.10000000149
-        if isinstance(value, decimal.Decimal):
-            return _exact_decimal(value)
-        if isinstance(value, numbers.Rational) and value.denominator == 1:
-            return int(value)
-    except Exception:  # a signalling decimal NaN, or a user-defined number class
-        return math.nan
-    return _float(value)
+    """Return an integer as an int, another number as a float; NaN if unreadable."""
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    small = isinstance(value, np.floating) and value.dtype.itemsize < 8
+    return _float(str(value) if small else value)  # 0.1 and not 0.10000000149
 
 
 def _float(value: Any) -> float:
@@ -378,30 +370,14 @@ def _float(value: Any) -> float:
         return math.nan
 
 
-def _exact_decimal(value: decimal.Decimal) -> int | float:
-    # int() of a number with a large exponent would exhaust the memory.
-    whole = value.is_finite() and value.adjusted() < _MOST_DIGITS
-    if whole and value == value.to_integral_value():
-        return int(value)
-    return float(value)
-
-
 def number_in(text: str) -> int | float | None:
-    """Return the number in a text, or None; whole numbers are exact."""
+    """Return the number in a text, or None; digits alone are an exact int."""
     if "_" in text:
         return None
     try:
-        if _DIGITS.fullmatch(text):
-            return int(text)
-        found = float(text)
+        return int(text) if _DIGITS.fullmatch(text) else float(text)
     except ValueError:  # not a number, or too many digits for int()
         return None
-    if not math.isfinite(found):
-        return found
-    try:
-        return _exact_decimal(decimal.Decimal(text))
-    except (ArithmeticError, ValueError):  # the exponent is too small for decimal
-        return found
 
 
 def _shortest(number: int | float) -> str | None:
@@ -496,6 +472,8 @@ def digits(text: str, width: int = 1) -> str | None:
     A file reader may have turned "01072024" into 1072024 or "1072024.0".
     """
     number = number_in(text)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
     return f"{number:0{width}d}" if isinstance(number, int) else None
 
 
