@@ -221,16 +221,9 @@ def _of_pandas(raw: Any) -> np.ndarray:
 
 
 def _of_polars(series: Any) -> np.ndarray:
-    dtype = series.dtype
-    if getattr(dtype, "time_zone", None) is not None:
-        if (unit := dtype.time_unit) != "ns":  # "ns" values are all within `_ZONED`
-            ends = [side.astype(f"datetime64[{unit}]").astype(int) for side in _ZONED]
-            series = series.to_physical().clip(*map(int, ends)).cast(dtype)
-        series = series.dt.replace_time_zone(None)
-    whole = dtype.is_integer() and not series.null_count() and not is_odd(series)
-    plain = dtype.is_float() or whole
-    if plain or type(dtype).__name__ in ("Date", "Datetime", "Duration"):
-        return series.to_numpy()
+    with contextlib.suppress(Exception):  # fails for 128 bits, and without pyarrow
+        if type_kind(series) != "object":
+            return _of_pyarrow(_chunked(series.to_arrow()))
     return objects(series.to_list())
 
 
