@@ -162,11 +162,11 @@ def _files_of_folder(path: Path) -> tuple[str, list[str]]:
             ".parquet (.pq) or only .arrow (.feather, .ipc) files in it."
         )
 
-    def by_numbers(name: str) -> list:
-        parts = re.split("([0-9]+)", name)
-        return [int(p) if place % 2 else p for place, p in enumerate(parts)]
-
-    ordered = sorted(names, key=by_numbers)
+    # Texts and numbers take turns, and the first is a text.
+    parts = {name: re.split("([0-9]+)", name) for name in names}
+    ordered = sorted(
+        names, key=lambda n: [int(p) if i % 2 else p for i, p in enumerate(parts[n])]
+    )
     if ordered != names:
         first = ", ".join(map(repr, ordered[:3]))
         warn_caller(

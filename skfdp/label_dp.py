@@ -52,7 +52,6 @@ from skfdp.data.arrays import (
     check_names,
     column_names,
     is_dask,
-    is_frame,
     raw_column,
     readable,
 )
@@ -215,16 +214,14 @@ class _Randomise:
 
 def _columns_of(y: Any) -> list:
     """Return the columns of y; no entry of a list changes the type of another."""
-    y = readable(y)
-    shape, listed = getattr(y, "shape", ()), isinstance(y, list | tuple)
-    if listed:
+    y = found = readable(y)
+    if isinstance(y, list | tuple):
         with contextlib.suppress(ValueError):  # of rows of different lengths
-            shape = np.array(y, dtype=object).shape
+            found = np.array(y, dtype=object)
+    shape = getattr(found, "shape", ())
     if len(shape) != 2 or shape[1] <= 1:
         return [y]
-    if listed:
-        return [[row[j] for row in y] for j in range(shape[1])]
-    return [raw_column(y, j) if is_frame(y) else y[:, j] for j in range(shape[1])]
+    return [raw_column(found, j) for j in range(shape[1])]
 
 
 def _needs_positive(given: Any) -> bool:

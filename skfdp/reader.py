@@ -695,10 +695,7 @@ def public_mask(
             )
         return ~mask
     if isinstance(spec, slice):
-        ends = [end for end in (spec.start, spec.stop, spec.step) if end is not None]
-        if not all(isinstance(end, numbers.Integral) for end in ends) or spec.step == 0:
-            raise ValueError(_UNKNOWN.format(repr(spec)))
-        if ends and not _counted(labels):
+        if spec != slice(None) and not _counted(labels):
             raise ValueError(_ODD_LABELS.format(name=_PUBLIC, shown=shown(spec)))
         mask[spec] = True
         return mask
@@ -723,6 +720,7 @@ def public_mask(
             "positions as a set, {0, 1}."
         )
     for item in items:
+        found = item
         if isinstance(item, numbers.Integral):
             _check_position(int(item), labels, _PUBLIC)
             if not -n_features <= item < n_features:
@@ -730,16 +728,9 @@ def public_mask(
                     f"public_features holds the index {item}, but X has {n_features} "
                     "columns: indices count from 0."
                 )
-            found = [int(item) % n_features]
         else:
-            found = _positions_of(item, names)
-        for index in found:
-            if mask[index]:
-                raise ValueError(
-                    f"public_features={shown(spec)} names column {item!r} twice: name "
-                    "each column once."
-                )
-            mask[index] = True
+            found = _named(item, names)
+        mask[found] = True
     return mask
 
 
@@ -783,7 +774,8 @@ def _as_list(spec: Any) -> list:
     return [spec] if single else list(spec)
 
 
-def _positions_of(item: Any, names: Sequence[str] | None) -> list[int]:
+def _named(item: Any, names: Sequence[str] | None) -> list[int]:
+    """Return the positions of the columns that a name or a pattern selects."""
     if not isinstance(item, str):
         raise ValueError(_UNKNOWN.format(f"{shown(item)} in a list"))
     if names is None:
@@ -794,7 +786,6 @@ def _positions_of(item: Any, names: Sequence[str] | None) -> list[int]:
             "sparse_output=False), or indices."
         )
     found = [j for j, name in enumerate(names) if name == item]
-    times = len(found)
     found = found or [j for j, name in enumerate(names) if fnmatchcase(name, item)]
     if not found:
         listed = ", ".join(map(repr, names[:8])) + ", …" * (len(names) > 8)
@@ -802,6 +793,4 @@ def _positions_of(item: Any, names: Sequence[str] | None) -> list[int]:
             f"public_features holds {item!r}, which matches no column of X: the "
             f"{len(names)} columns are {listed}."
         )
-    if times > 1:
-        raise ValueError(f"column {item!r} occurs {times} times in X: rename one.")
     return found

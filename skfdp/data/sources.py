@@ -124,19 +124,6 @@ def read_safely(
 # columns, and `column(name)`, which returns a column of any type as an array.
 
 
-def _check_uncut(array: Any) -> None:
-    """Raise OSError if the file of a memory map has become shorter than the map.
-
-    Reading beyond the end of the file would kill the process. This can still happen if
-    the file is truncated during a read.
-    """
-    memory = getattr(array, "_mmap", None)
-    if memory is not None:
-        start = array.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        if memory.size() < start + len(memory):
-            raise OSError("the file of X became shorter while it was read")
-
-
 @dataclasses.dataclass(frozen=True)
 class LargeTable:
     """A table of numbers that is read in blocks of rows.
@@ -229,7 +216,6 @@ class LargeTable:
         return self._take(found)[back]
 
     def _take(self, rows: np.ndarray | slice) -> np.ndarray:
-        read_safely(_check_uncut, self.source)
         return np.asarray(self.source[rows])
 
     def after(

@@ -759,7 +759,8 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     # Not `check_classification_targets`: its warning would reveal the number of
     # classes, and silencing a warning is not thread-safe.
     try:
-        kind, (seen, codes) = type_of_target(y, input_name="y"), _seen_and_codes(y)
+        kind = type_of_target(y, input_name="y")
+        seen, codes = np.unique(y, return_inverse=True)
     except TypeError:
         seen = None
     if seen is None:  # outside the handler, because its error may quote values
@@ -779,15 +780,6 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
             "`classes` if other classes exist and only this y lacks them."
         )
     return Labels(seen, codes.astype(np.int64), "data")
-
-
-def _seen_and_codes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if y.dtype.kind == "O":
-        return np.unique(y, return_inverse=True)
-    parts = [y[start : start + 2**18] for start in range(0, len(y), 2**18)]
-    seen = np.unique(np.concatenate([y[:0], *map(np.unique, parts)]))
-    codes = [np.searchsorted(seen, part) for part in (y[:0], *parts)]
-    return seen, np.concatenate(codes)
 
 
 def _check_number(labels: np.ndarray) -> None:

@@ -351,10 +351,8 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
             f"groups must have one entry for each of the {n_rows} rows of X, the name "
             f"of the row's person, but has {has}."
         )
-    kind = found.dtype.kind
-    if kind not in "OTV":
-        missing = {"f": np.isnan, "c": np.isnan, "M": np.isnat, "m": np.isnat}.get(kind)
-        if missing is not None and missing(found).any():
+    if found.dtype.kind not in "OTV":
+        if (found != found).any():  # noqa: PLR0124 -- NaN and NaT
             raise ValueError(_MISSING)
         return numbered(found)
     names = found.tolist()  # of "V", structured entries, tuples

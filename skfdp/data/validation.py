@@ -120,17 +120,15 @@ def unmasked(values: Any, *, as_objects: bool = False) -> Any:
         return found.reshape(values.shape)
     # Not `filled`, which replaces None by the fill value of the array.
     data, mask = np.ma.getdata(values), np.ma.getmaskarray(values)
-    kept, missing = np.dtype(object), None if as_objects else math.nan
+    kept, missing = np.dtype(object), None
     if kind == "O":
         mask = mask | np.asarray(_ARE_MASKED(data), dtype=bool)
-    elif kind in "mM":  # an array of objects would turn nanoseconds into integers
+        if not mask.any():
+            return data
+    if kind in "mM":  # an array of objects would turn nanoseconds into integers
         kept, missing = data.dtype, np.array("NaT", data.dtype)
-    elif kind in "biuf" and not as_objects:
-        kept = data.dtype if kind == "f" else np.dtype(np.float64)
-    else:
-        missing = None
-    if kind == "O" and not mask.any():
-        return data
+    elif kind in "biufO" and not as_objects:
+        kept, missing = {"f": data.dtype, "O": kept}.get(kind, np.float64), math.nan
     found = data.astype(kept)
     found[mask] = missing
     return found

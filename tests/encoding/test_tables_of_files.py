@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import sklearn
 from pyarrow import dataset, feather, parquet
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
@@ -211,24 +210,6 @@ def test_a_damaged_part_of_a_data_set_is_refused_in_one_sentence(tmp_path):
     for table in (path, given):
         with withheld("^the table cannot be read .*again"):
             open_table(table)
-
-
-@pytest.mark.parametrize("offset", [0, 5000])
-def test_a_memory_map_whose_file_was_cut_is_refused(tmp_path, offset):
-    path = tmp_path / "X.bin"
-    path.write_bytes(bytes(offset) + RNG.random((40, 3)).tobytes())
-    rows = np.memmap(path, dtype=float, mode="r", offset=offset, shape=(40, 3))
-    tables = [open_table(rows), open_table(rows[10:])]
-    with path.open("r+b") as file:  # within a page, so that no signal is raised
-        file.truncate(offset + 200)
-    told = r"^the table cannot be read .* again\."
-    for table in tables:
-        for chosen in (slice(0, 5), [0, 3]):
-            with pytest.raises(OSError, match=told):
-                table[chosen]
-    refused = pytest.raises(OSError, match=told.replace(" again", " fit again") + "$")
-    with sklearn.config_context(working_memory=0), refused:
-        clone(SOON).fit(rows, LABELS[:40])
 
 
 def test_the_type_of_an_error_is_not_told(monkeypatch):

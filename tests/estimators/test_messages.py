@@ -190,15 +190,11 @@ AMBIGUOUS = {
     "a generator, empty the next time": (iter(["a"]), AB, "is unknown"),
     "a frame, which iterates over names": (frame(["a"]), AB, "unknown"),
     "a set of booleans": ({True, False}, AB, "is unknown"),
-    "a slice of names": (slice("a", "b"), AB, "slice of positions"),
     "a function": (lambda X: [0], AB, "is unknown: expected None"),
     "a fraction in a list": ([1.5], AB, "1.5 in a list is unknown: expected None"),
     "a mask of another length": ([True, False], ABC, "mask of length 2"),
     "a position that is not there": ([9], ABC, "index 9"),
-    "a position twice": ([1, 1], ABC, "twice"),
-    "a name beside its pattern": (["a*", "a"], ABC, "twice"),
     "a name of nobody": ("nothing", AB, "matches no column"),
-    "a name of two columns": (["x"], frame(["x", "x"]), "occurs 2 times"),
     "a name without names": ("income", np.ones((3, 4)), "set_output"),
 }
 
