@@ -21,7 +21,7 @@ import numpy as np
 
 from skfdp.data.arrays import check_enough, is_dask
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import LargeTable
+from skfdp.data.sources import LargeTable, read_safely
 from skfdp.data.validation import unmasked, without_traps
 from skfdp.mechanisms.release import (
     PoissonBatches,
@@ -86,7 +86,8 @@ _PARTITION_WITHHELD = (
     "a partition could not be read; the error is withheld because it may quote the "
     "data: fit to a collection of synthetic rows to see it."
 )
-_NOT_COMPUTED = (
+_WITHHELD: dict[str, Any] = {"kind": RuntimeError}
+_WITHHELD["message"] = (
     "a partition of the Dask collection could not be computed; the error is withheld "
     "because it may quote the data: compute the collection of synthetic rows to see it."
 )
@@ -275,7 +276,8 @@ class Partitions:
             )
             self._futures.append(self._partitions[number])
         for number in numbers:
-            self._partitions[number] = _withheld(self._partitions[number].result)
+            future = self._partitions[number]
+            self._partitions[number] = read_safely(future.result, **_WITHHELD)
         for arguments in self._puts:
             self._asked(numbers, _put, arguments)  # the next call finds lost ones
 
@@ -292,7 +294,7 @@ def _public_table(columns: np.ndarray, mask: np.ndarray) -> LargeTable:
         return rows
 
     known = None, columns.dtype, len(mask), (whole,)
-    return LargeTable(columns, *known, is_limited=False)
+    return LargeTable(columns, *known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -429,15 +431,7 @@ def materialised(*tables: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    return _withheld(dask.compute, *tables)
-
-
-def _withheld(call: Callable, *arguments: Any) -> Any:
-    """Return the result of a computation, or raise an error that says nothing of it."""
-    found = _tried(call, *arguments)
-    if isinstance(found, _Lost):
-        raise RuntimeError(_NOT_COMPUTED)
-    return found
+    return read_safely(dask.compute, *tables, **_WITHHELD)
 
 
 def _current_client() -> Any:

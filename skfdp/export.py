@@ -429,31 +429,14 @@ def names(model: Any, n_features: int) -> list[str]:
     return [*map(str, getattr(model, "feature_names_in_", numbered))]
 
 
-def _places(encoder: Any) -> dict[str, np.ndarray]:
-    columns, values = [], []
-    for block in encoder.blocks_:
-        own = list(block.levels)
-        if block.kind == "spline":
-            own[: len(block.knots)] = list(block.raw(block.knots))
-        columns += [block.name] * len(own)
-        values += own
-    return {
-        "column": np.array([*columns, "intercept"], dtype=object),
-        "value": objects([*values, ""]),
-    }
-
-
 def coefficients(model: Any) -> dict[str, np.ndarray]:
     """Return the columns of `LinearModel.coefficients_table`, by name."""
-    coef = np.atleast_2d(model.coef_)
-    weights = np.column_stack([coef, np.atleast_1d(model.intercept_)])
+    coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    n_outputs, n_features = coef.shape
     noise = getattr(model, "coef_noise_", None)
     # The size of the noise of a private fit may be unknown.
-    std = np.full(weights.shape, np.nan if math.isfinite(model.epsilon) else 0.0)
-    std = std if noise is None else noise.std
-    features = np.array([*names(model, coef.shape[1]), "intercept"], dtype=object)
-    places = _places(model.encoder_) if hasattr(model, "encoder_") else {}
-    n_outputs, n_weights = weights.shape
+    unknown = np.nan if math.isfinite(model.epsilon) else 0.0
+    std = np.full((n_outputs, n_features + 1), unknown) if noise is None else noise.std
     # What `coef_` does not include: the factor of margins of a public model, and the
     # sizes of interactions, whose noise is unknown.
     share = getattr(getattr(model, "public_model_", None), "share", 0.0)
@@ -463,28 +446,27 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
     if interactions is not None:
         more |= dict(zip(interactions.names, interactions.sizes.T, strict=True))
     sizes = np.reshape([*more.values()], (-1, n_outputs)).T
-
-    def inserted(values: np.ndarray, own: Any) -> np.ndarray:
-        """Return values with those of `more` before the last one, the intercept's."""
-        own = np.broadcast_to(own, (*values.shape[:-1], len(more)))
-        return np.concatenate([values[..., :-1], own, values[..., -1:]], axis=-1)
-
-    weights = inserted(weights, sizes)
-    std = inserted(std, [0.0 if name == own else np.nan for name in more])
-    features = inserted(features, [*more])
-    places = {
-        name: inserted(each, [*more] if name == "column" else "")
-        for name, each in places.items()
-    }
+    errors = np.where([name == own for name in more], 0.0, np.full(sizes.shape, np.nan))
+    named = {"feature": [*names(model, n_features), *more, "intercept"]}
+    if hasattr(model, "encoder_"):
+        columns, values = [], []
+        for block in model.encoder_.blocks_:
+            levels = list(block.levels)
+            if block.kind == "spline":
+                levels[: len(block.knots)] = list(block.raw(block.knots))
+            columns += [block.name] * len(levels)
+            values += levels
+        named["column"] = [*columns, *more, "intercept"]
+        named["value"] = [*values, *[""] * (len(more) + 1)]
     found: dict[str, np.ndarray] = {}
     if n_outputs > 1:
-        found["class"] = np.repeat(model.classes_, weights.shape[1])
-    found["feature"] = np.tile(features, n_outputs)
-    found |= {name: np.tile(each, n_outputs) for name, each in places.items()}
-    found |= {"coef": weights.ravel(), "noise_std": std.ravel()}
+        found["class"] = np.repeat(model.classes_, n_features + len(more) + 1)
+    found |= {name: np.tile(objects(own), n_outputs) for name, own in named.items()}
+    found["coef"] = np.column_stack([coef, sizes, intercept]).ravel()
+    found["noise_std"] = np.column_stack([std[:, :-1], errors, std[:, -1]]).ravel()
     if noise is None or noise.estimate is None:
         return found
-    estimate, error = noise.error_of(np.eye(n_weights - 1))
+    estimate, error = noise.error_of(np.eye(n_features))
     # The data determine the intercept only if they determine all other coefficients.
     last = np.sqrt(np.maximum(noise.error[:, -1, -1], 0.0))
     last = np.where(np.isfinite(estimate).all(axis=1), last, np.nan)

@@ -83,8 +83,9 @@ def open_table(table: Any) -> LargeTable:
 
     Notes
     -----
-    Blocks of rows are read when they are needed. Besides labels and norms, a fit of a
-    linear model holds at most scikit-learn's ``working_memory`` in memory (in MiB, see
+    Blocks of rows are read when they are needed. Besides labels, norms and the columns
+    that a public model learns from, a fit of a linear model holds at most
+    scikit-learn's ``working_memory`` in memory (in MiB, see
     :func:`sklearn.set_config`). A fit stores rows as 16-bit integers. If the table is
     in files and these integers need more memory than that, they are written to an
     anonymous temporary file. Tables in memory, such as a pyarrow Table, are not written

@@ -215,31 +215,28 @@ class Column:
 
     def _curve(self, name: str, place: int, smooth: bool) -> Block:
         low, high = bounds = self._on_axis(self.bounds)
-        if not (np.isfinite(bounds).all() and low < high):
-            form = "two finite numbers, the lower one first"
-            if self.axis == "date":
-                form = "two dates such as '2020-01-31', the earlier one first"
-            raise SchemaError(
-                f"minimum and maximum of {name!r} are {shown(self.bounds)}, but must "
-                f"be {form}."
-            )
-        if self.integer and (bounds != np.rint(bounds)).any():
-            raise SchemaError(
-                f"minimum and maximum of {name!r} are {shown(self.bounds)}, but must "
-                "be whole numbers, as integer=True says."
-            )
+        limits = (
+            f"minimum and maximum of {name!r} are {shown(self.bounds)}, but must be"
+        )
+        form = "two finite numbers, the lower one first"
+        if self.axis == "date":
+            form = "two dates such as '2020-01-31', the earlier one first"
         cyclic, given = bool(self.cyclic), {"reads": self.axis, **self._order(name)}
         check_choice(f"basis of {name!r}", self.basis, ("spline", "linear"))
-        if cyclic and self.monotone:
-            raise SchemaError(
-                f"{name!r} is cyclic and monotone, which no curve is: leave one out."
-            )
+        for problem, is_so in {
+            f"{limits} {form}.": not (np.isfinite(bounds).all() and low < high),
+            f"{limits} whole numbers, as integer=True says.": (
+                self.integer and (bounds != np.rint(bounds)).any()
+            ),
+            f"{name!r} is cyclic and monotone, which no curve is: leave one out.": (
+                cyclic and self.monotone
+            ),
+            f"{name!r} is cyclic, which is impossible with basis='linear': use "
+            "basis='spline'.": cyclic and self.basis == "linear",
+        }.items():
+            if is_so:
+                raise SchemaError(problem)
         if self.basis == "linear":
-            if cyclic:
-                raise SchemaError(
-                    f"{name!r} is cyclic, which is impossible with basis='linear': use "
-                    "basis='spline'."
-                )
             given["n_ordered"] = 1
             return LinearBlock(name, place, ("linear", MISSING), knots=bounds, **given)
         knots = self._knots(name, bounds, cyclic, smooth)

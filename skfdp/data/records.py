@@ -26,7 +26,7 @@ from skfdp.data.grid import (
     stored_entries,
     times_columns,
 )
-from skfdp.data.sources import LargeTable, check_whole, chosen_rows, in_memory
+from skfdp.data.sources import LargeTable, chosen_rows, in_memory
 from skfdp.data.target import TargetMap
 from skfdp.data.units import Units
 from skfdp.privacy.checks import computed
@@ -261,8 +261,6 @@ class PublicRecords:
         if self.encoding is not None:
             return self._encoded
         mapped, scaler = self.mapped, self.public_scaler
-        if getattr(self._table, "is_limited", False):
-            check_whole(8 * math.prod(mapped.shape))
         if not hasattr(mapped, "after"):
             return scaler.restored(mapped)
         return in_memory(mapped.after(scaler.restored))

@@ -102,9 +102,12 @@ _FAILED = (
 
 
 def read_safely(
-    read: Callable[..., Any], *arguments: Any, message: str = _FAILED
+    read: Callable[..., Any],
+    *arguments: Any,
+    message: str = _FAILED,
+    kind: type[Exception] = OSError,
 ) -> Any:
-    """Call a reader; any error becomes one OSError, which quotes no value."""
+    """Call a reader; any error becomes one of this kind, which quotes no value."""
     try:
         return read(*arguments)
     except MemoryError:
@@ -113,7 +116,7 @@ def read_safely(
         pass
     # Raised outside the handler: the original error may quote a value, and must not be
     # attached as context.
-    raise OSError(message)
+    raise kind(message)
 
 
 # A `LargeTable` reads from a source: a two-dimensional array, such as a memory map, or
@@ -144,8 +147,6 @@ class LargeTable:
     steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
     #: Increasing numbers of the selected rows of the source; None: every row.
     rows: np.ndarray | None = None
-    #: Whether public columns may become one array only within the working memory.
-    is_limited: bool = True
 
     ndim: ClassVar[int] = 2
 
@@ -270,13 +271,7 @@ class LargeTable:
         return dataclasses.replace(self, rows=rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the whole table as an array; raise MemoryError if it is too large.
-
-        The limit is scikit-learn's working memory. A table of one column is always
-        returned.
-        """
-        if self.width != 1:
-            check_whole(len(self) * self.width * self.dtype.itemsize)
+        """Return the whole table as an array."""
         return in_memory(self).astype(dtype or self.dtype, copy=False)
 
     astype = __array__
@@ -289,17 +284,6 @@ def in_memory(table: LargeTable) -> np.ndarray:
     for start in range(0, len(table), size):
         found[start : start + size] = table[start : start + size]
     return found
-
-
-def check_whole(n_bytes: int) -> None:
-    """Raise MemoryError if a number of bytes exceeds the working memory."""
-    if n_bytes > working_memory():
-        raise MemoryError(
-            "this needs the whole of X in memory, but X is larger than "
-            "sklearn.get_config()['working_memory']: if X fits into memory, raise this "
-            "limit by sklearn.set_config(working_memory=...), in MiB; otherwise use a "
-            "step that reads X in blocks, as the linear estimators do."
-        )
 
 
 def chosen_rows(X: Any, rows: np.ndarray) -> Any:

@@ -137,29 +137,11 @@ class Spelling:
 
     def places(self, values: np.ndarray) -> np.ndarray:
         """Return `place` for each cell of a column, as int64."""
-        kind = values.dtype.kind
-        if kind == "b":
-            no, yes = self.place(False), self.place(True)
-            return np.where(values, np.int64(yes), np.int64(no))
-        if kind in "iuf":
-            return self._places_of_numbers(values)
-        if kind == "O":
+        if values.dtype.kind == "O":
             return np.array(each(values.tolist(), self.place), dtype=np.int64)
         different, back = np.unique(values, return_inverse=True)
         found = np.array([self.place(value) for value in different], dtype=np.int64)
         return found[back.reshape(-1)]
-
-    def _places_of_numbers(self, values: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):  # long doubles become infinite, silently
-            values = values.astype(np.float64, copy=False)
-        known = sorted(self._numbers.items())
-        numbers = np.array([number for number, _ in known], dtype=np.float64)
-        places = np.array([place for _, place in known] + [UNDECLARED], dtype=np.int64)
-        at = np.searchsorted(numbers, values)
-        same = np.append(numbers, np.nan)[at] == values
-        found = places[np.where(same, at, len(numbers))]
-        found[np.isnan(values)] = MISSING_CELL
-        return found
 
     def misfit(self, kind: str) -> str | None:
         """Return why a column of this type cannot hold the levels; None if it can.

@@ -129,15 +129,13 @@ def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monke
     assert not files
     rows = FORMATS[held](X, tmp_path)
     target = partitioned(y) if held == "Dask" else y
-    # The public model of scikit-learn takes its columns as a whole.
-    room = 1.0 if model.get_params().get("public_target") else 0.01
-    with sklearn.config_context(working_memory=room):
+    with sklearn.config_context(working_memory=0.01):
         plan = clone(model).plan(rows, target, **of_rows)
         apart = clone(model).fit(rows, target, **of_rows)
         if held != "Dask":
             predicted = apart.predict(rows)
             np.testing.assert_allclose(predicted, alone.predict(X), rtol=1e-12)
-    assert bool(files) == ("file" in held and room < 1)
+    assert bool(files) == ("file" in held)
     for attribute in alone._released:
         one, other = (getattr(model, attribute) for model in (alone, apart))
         np.testing.assert_array_equal(one, other)

@@ -83,24 +83,6 @@ def test_a_full_disk_is_told_before_anything_is_charged(table, monkeypatch):
     assert len(ledger.events) > 0
 
 
-def test_what_needs_the_whole_table_says_so_before_the_charge(table):
-    pa = pytest.importorskip("pyarrow")
-    X, y, _ = table
-    columns = skfdp.open_table(pa.table({f"p{i}": X[:, i] for i in range(D)}))
-    ledger = skfdp.PrivacyLedger()
-    model = skfdp.FeatureDPLogisticRegression(**PUBLIC, public_target=True)
-    model.set_params(ledger=ledger, target="digit")
-    with (
-        sklearn.config_context(working_memory=0.05),
-        pytest.raises(MemoryError, match="this needs the whole of X in memory"),
-    ):
-        model.fit(columns, y)
-    assert ledger.events == ()
-    with sklearn.config_context(working_memory=1):
-        model.fit(columns, y)
-    assert len(ledger.events) > 0
-
-
 def test_tables_for_plans_hold_what_is_public(table):
     X, _, mapped = table
     mask = np.arange(D) % 3 == 0

@@ -9,7 +9,6 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -65,14 +64,6 @@ def the_same(make, X, y):
     assert reported(alone.privacy_) == (reported(apart.privacy_)[0], False)
     assert reported(apart.privacy_)[1]
     return apart
-
-
-def test_public_columns_of_all_rows_may_exceed_the_working_memory():
-    fit = classifier(public_target=True, **SOME).fit
-    wanted = fit(collection(X), collection(LABELS)).coef_.copy()
-    with sklearn.config_context(working_memory=0):
-        found = fit(collection(X), collection(LABELS)).coef_
-    np.testing.assert_array_equal(found, wanted)
 
 
 class Union:

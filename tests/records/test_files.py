@@ -104,6 +104,7 @@ def test_a_table_is_read_as_an_array_is(dtype):
     assert len(found) == N and np.asarray(found).dtype == X.dtype
     assert np.array_equal(np.asarray(found), X)
     assert repr(found) == f"LargeTable(shape=({N}, {D}), dtype={X.dtype.name})"
+    assert found.astype(np.float64).dtype == np.float64
 
 
 INDICES = st.one_of(
@@ -155,18 +156,6 @@ def test_columns_have_names():
     assert without.columns is None
     with pytest.raises(KeyError):
         without["a"]
-
-
-def test_the_whole_of_a_table_is_given_if_it_fits():
-    found = table(array())
-    with (
-        sklearn.config_context(working_memory=0),
-        pytest.raises(MemoryError, match="working_memory"),
-    ):
-        np.asarray(found)
-    with sklearn.config_context(working_memory=0):
-        assert np.array_equal(np.asarray(found[:, [2]]), array()[:, [2]])
-    assert found.astype(np.float64).dtype == np.float64
 
 
 def test_only_large_memory_maps_become_large_tables(tmp_path):
