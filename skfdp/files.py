@@ -425,20 +425,16 @@ def _arrow_columns(path: str | os.PathLike, names: Sequence[str]) -> Any:
         raise SchemaError(
             f"{str(path)!r} needs pyarrow: pip install 'skfdp[parquet]'."
         ) from None
-    kind = FORMATS[suffix_of(path)]
-    try:
-        with open(path, "rb"):  # no folder, whose files may have another order
-            found = dataset.dataset(path, format=kind)
+    _check_first_bytes(path)  # no folder, whose files may have another order
+
+    def read() -> Any:
+        found = dataset.dataset(path, format=FORMATS[suffix_of(path)])
         if names:
             return found.to_table(columns=list(names))
         return found.schema.empty_table().drop_columns([*stored_index(found.schema)])
-    except MemoryError:
-        raise
-    except Exception as error:  # may quote a cell, so do not attach it as context
-        problem = error.strerror if isinstance(error, OSError) else None
-    called = "a Parquet" if kind == "parquet" else "an Arrow"
-    problem = problem or f"it is damaged, or not {called} file"
-    raise SchemaError(f"cannot read {str(path)!r}: {problem}.")
+
+    message = f"cannot read {str(path)!r}: it is damaged, or of another format."
+    return read_safely(read, message=message, kind=SchemaError)
 
 
 def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> Any:
@@ -483,6 +479,8 @@ def _check_first_bytes(path: str | os.PathLike) -> None:
             found = file.read(64)
     except OSError as error:
         raise SchemaError(f"cannot read {str(path)!r}: {error.strerror}.") from None
+    if not _is_csv(path):
+        return
     # Without zeros and the mark of UTF-16, and without spaces.
     start = found.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
     for mark, what in _NO_CSV.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections import Counter
@@ -15,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.data.cells import as_array, exact, is_numeric, is_odd, numbers, type_kind
 from skfdp.data.grid import row_blocks, stored_entries
-from skfdp.data.sources import LargeTable, check_room, large_table
+from skfdp.data.sources import LargeTable, check_room, large_table, read_safely
 from skfdp.data.target import real
 from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy.checks import shown, spelling
@@ -46,13 +45,11 @@ def readable(given: Any) -> Any:
             "compute(), or a Dask frame or array."
         )
     if hasattr(type(given), "detach"):  # a tensor of torch
-        with contextlib.suppress(Exception):
-            np.asarray(given)
-            return given
-        raise ValueError(
-            f"a {name} cannot be read by NumPy: pass "
-            "tensor.detach().cpu(), dense and of a type that NumPy has."
+        message = (
+            f"a {name} cannot be read by NumPy: pass tensor.detach().cpu(), dense and "
+            "of a type that NumPy has."
         )
+        read_safely(np.asarray, given, message=message, kind=ValueError)
     attrs = getattr(given, "attrs", None)
     if not (isinstance(attrs, Mapping) and attrs and hasattr(type(given), "iloc")):
         return given
@@ -136,6 +133,10 @@ _DTYPES = [np.dtype(kind).type for kind in "f8 f4 i1 i2 i4 i8 u1 u2 u4".split()]
 _NOT_NUMERIC = (
     "X holds values that are not numbers (each argument must be a string or a number "
     "that float() accepts): declare columns of text and dates in a TableSchema."
+)
+_NOT_CSR = (
+    "This X is not valid CSR: row pointers must increase, and column numbers must be "
+    "below the number of columns; rebuild X, for example from COO."
 )
 _MISSING_LABELS = (
     "y contains NaN, None or another missing value: give missing targets a separate "
@@ -518,15 +519,7 @@ def _canonical(X) -> csr_array:
     not trusted.
     """
     X = csr_array((X.data, X.indices, X.indptr), shape=X.shape)
-    valid = False
-    with contextlib.suppress(ValueError):  # this error may quote an entry
-        X.check_format(full_check=True)
-        valid = True
-    if not valid:
-        raise ValueError(
-            "This X is not valid CSR: row pointers must increase, and column numbers "
-            "must be below the number of columns; rebuild X, for example from COO."
-        )
+    read_safely(X.check_format, True, message=_NOT_CSR, kind=ValueError)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
+from skfdp.data.sources import read_safely
 from skfdp.data.validation import check_interval, check_size
 from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy.checks import computed, shown
@@ -642,6 +643,9 @@ RECODED = (
     "'predict_proba'), voting, stacking, bagging and one-vs-rest, which recode labels, "
     "declare 0, ..., k-1."
 )
+_UNORDERED = (
+    "y holds labels of several types, which have no order: convert them to one type."
+)
 #: Largest number of classes, because class codes are stored as int16.
 MOST_CLASSES = 2**15
 
@@ -740,16 +744,9 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
         return labels
     # Not `check_classification_targets`: its warning would reveal the number of
     # classes, and silencing a warning is not thread-safe.
-    try:
-        kind = type_of_target(y, input_name="y")
-        seen, codes = np.unique(y, return_inverse=True)
-    except TypeError:
-        seen = None
-    if seen is None:  # outside the handler, because its error may quote values
-        raise ValueError(
-            "y holds labels of several types, which have no order: convert them to one "
-            "type."
-        )
+    kind = read_safely(type_of_target, y, "y", message=_UNORDERED, kind=ValueError)
+    found = read_safely(np.unique_inverse, y, message=_UNORDERED, kind=ValueError)
+    seen, codes = found
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"Unknown label type: {kind}. A classifier expects discrete classes: use a "

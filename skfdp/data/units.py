@@ -6,11 +6,13 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from skfdp.data.arrays import check_names, check_no_path, column_labels
+from skfdp.data.cells import exact, numbers
 from skfdp.data.validation import is_missing, unmasked
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
@@ -315,17 +317,9 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
             "for each row. A private column cannot weigh rows, because the noise of a "
             "sum depends on the weights and would disclose them."
         )
-    try:
-        found = np.asarray(unmasked(sample_weight))
-        weights = found.astype(np.float64) if found.dtype.kind in "biufO" else None
-    except (TypeError, ValueError, OverflowError):
-        weights = None
-    # Raised outside the handler: the original error may quote a value, and must not be
-    # attached as context.
-    if weights is None:
-        raise ValueError(_NOT_WEIGHTS)
-    if weights.ndim == 0:  # one weight for all rows, as in scikit-learn
-        weights = np.full(n_rows, weights)
+    if isinstance(sample_weight, Real):  # one weight for all rows, as in scikit-learn
+        sample_weight = np.full(n_rows, float(sample_weight))
+    weights = numbers(unmasked(sample_weight))
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has the shape {weights.shape}, and X has {n_rows} rows: "
@@ -338,24 +332,17 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
     """Return the number of the person of each row; errors quote no name."""
-    try:
-        groups = unmasked(groups, as_objects=True)
-        found = np.asarray(groups)
-        if isinstance(groups, (list, tuple)) and found.dtype.kind in "US":
-            found = np.array(groups, dtype=object)  # keeps missing entries as they are
-    except (TypeError, ValueError):  # lists of different lengths
-        found = None
-    if found is None or found.shape != (n_rows,):
-        has = "lists of several lengths" if found is None else f"shape {found.shape}"
+    found = exact(unmasked(groups, as_objects=True))
+    if found.shape != (n_rows,):
         raise ValueError(
             f"groups must have one entry for each of the {n_rows} rows of X, the name "
-            f"of the row's person, but has {has}."
+            f"of the row's person, but has shape {found.shape}."
         )
-    if found.dtype.kind not in "OTV":
+    if found.dtype.kind != "O":
         if (found != found).any():  # noqa: PLR0124 -- NaN and NaT
             raise ValueError(_MISSING)
         return numbered(found)
-    names = found.tolist()  # of "V", structured entries, tuples
+    names = found.tolist()
     if any(map(_lacks_name, names)):
         raise ValueError(_MISSING)
     texts = [isinstance(name, str) for name in names]
