@@ -206,7 +206,7 @@ def _of_pandas(raw: Any) -> np.ndarray:
     if isinstance(dtype, np.dtype):
         return raw.to_numpy()
     if kind in "iu":
-        return raw.to_numpy(dtype=object) if raw.hasnans else raw.to_numpy()
+        return raw.to_numpy(dtype=object) if raw.isna().any() else raw.to_numpy()
     if kind == "f":
         own = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", None))
         return raw.to_numpy(dtype=own, na_value=np.nan)

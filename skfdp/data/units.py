@@ -332,6 +332,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 
 def _persons(groups: Any, n_rows: int) -> np.ndarray:
     """Return the number of the person of each row; errors quote no name."""
+    groups = [groups] if isinstance(groups, Real) else groups
     found = exact(unmasked(groups, as_objects=True))
     if found.shape != (n_rows,):
         raise ValueError(
