@@ -191,7 +191,7 @@ def test_columns_are_selected_by_name():
         SCHEMA.read(frame.drop(columns=["sex", "smoker"]))
     with pytest.raises(SchemaError, match="that differs from 'age' in case"):
         SCHEMA.read(frame.rename(columns={"age": "Age"}))
-    with pytest.raises(ValueError, match="no names of columns"):
+    with pytest.raises(TypeError, match="without names of columns"):
         SCHEMA.read(frame.to_numpy())
 
 

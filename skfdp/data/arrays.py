@@ -15,8 +15,8 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from skfdp.data.cells import as_array, exact, is_numeric, is_odd, numbers, type_kind
 from skfdp.data.grid import row_blocks, stored_entries
 from skfdp.data.sources import LargeTable, check_room, large_table, read_safely
-from skfdp.data.target import real
-from skfdp.data.validation import is_missing, unmasked
+from skfdp.data.target import is_missing, real
+from skfdp.data.validation import unmasked
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 
@@ -82,24 +82,21 @@ def frame_or_rows(X: Any) -> Any:
 def check_table(X: Any) -> Any:
     """Return X if it is a frame, with any number of rows; refuse anything else."""
     check_no_path(X)
-    for is_so, kind in (
-        (is_dask(X), "a Dask collection: pass its partitions, X.map_partitions(...)"),
-        (isinstance(X, LargeTable), "read in blocks: pass pandas.read_parquet(path)"),
-        (hasattr(type(X), "get_fragments"), "a data set of pyarrow: pass X.to_table()"),
-        (issparse(X), "a sparse matrix: pass a DataFrame"),
-        (hasattr(type(X), "collect"), "a lazy frame: pass X.collect()"),
-    ):
+    kind = type(X)
+    shape = X.shape if is_frame(X) else (1, 1)
+    for problem, is_so in {
+        "a Dask collection: pass its partitions, X.map_partitions(...)": is_dask(X),
+        "read in blocks: pass pandas.read_parquet(path)": isinstance(X, LargeTable),
+        "a data set of pyarrow: pass X.to_table()": hasattr(kind, "get_fragments"),
+        "a sparse matrix: pass a DataFrame": issparse(X),
+        "a lazy frame: pass X.collect()": hasattr(kind, "collect"),
+        "without names of columns: pass a DataFrame, or (for RFE and others) declare "
+        "bounds in place of a schema": not is_frame(X),
+        "one column: pass a table, such as X.to_frame()": len(shape) != 2,
+        "without columns: at least 1 is needed": not shape[-1],
+    }.items():
         if is_so:
-            raise TypeError(f"a raw table must be a frame, and X is {kind}.")
-    if not is_frame(X):
-        raise ValueError(
-            "the table has no names of columns: pass a DataFrame, or (for RFE and "
-            "others) declare bounds in place of a schema."
-        )
-    if len(X.shape) != 2:
-        raise ValueError("X is one column: pass a table, such as X.to_frame().")
-    if not X.shape[1]:
-        raise ValueError("X has 0 feature(s): at least 1 is needed.")
+            raise TypeError(f"a raw table must be a frame, and X is {problem}.")
     return readable(X)
 
 

@@ -197,10 +197,8 @@ def spelling_of(declared: Iterable, name: str, noun: str = "category") -> Spelli
 @lru_cache(maxsize=64)
 def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spelling:
     levels: list[Any] = []
-    texts: dict[str, Any] = {}
-    # The levels that are declared as numbers, and all levels that spell a number.
-    numbers_only: dict[float, Any] = {}
-    numbers: dict[float, Any] = {}
+    # What is declared, by its text, and by its number and whether it is text.
+    seen: dict[Any, Any] = {}
     for value in declared:
         if isinstance(value, (list, tuple, set, Mapping)):
             raise ValueError(f"{name} holds {shown(value)}: list text or numbers.")
@@ -210,27 +208,22 @@ def _spelling_of(types: tuple, declared: tuple, name: str, noun: str) -> Spellin
                 f"{name} holds {shown(value)}, which is a missing value: leave it out, "
                 f"because a missing value is never a {noun}."
             )
-        text, number = _meaning(level)
-        if isinstance(level, str):
+        (text, number), is_text = _meaning(level), isinstance(level, str)
+        if is_text:
             checked_text(name, level)
             number = None if _is_word(text) else number
-        same = texts.get(text) if text is not None else None
         # Text "01" and "1" are two levels. The number 1 would be the same as both.
-        before = numbers_only if isinstance(level, str) else numbers
-        if same is None and number is not None:
-            same = before.get(number)
-        if same is not None:
+        keys = [text, (number, False), (number, True)][: 3 - is_text]
+        if same := [seen[key] for key in keys if key in seen]:
             raise ValueError(
                 f"{name} holds {shown(same[0])} and {shown(value)}, which are the "
                 f"same {noun}: keep one."
             )
         levels.append(level)
         if text is not None:
-            texts[text] = (value,)
+            seen[text] = value
         if number is not None:
-            numbers[number] = (value,)
-            if not isinstance(level, str):
-                numbers_only[number] = (value,)
+            seen[number, is_text] = value
     return Spelling(tuple(levels))
 
 
@@ -257,14 +250,12 @@ def _level(value: Any) -> str | bool | int | float | None:
     value = _plain_cell(value)
     if isinstance(value, str):
         return _text(value) or None
-    if is_missing_cell(value):
+    text, number = _meaning(value)
+    if number is not None and math.isnan(number):
         return None
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    if _is_number(value):
-        found = _exact(value)
-        return None if found != found else found  # noqa: PLR0124 -- NaN
-    return _written(value)
+    return _exact(value) if text is None else text
 
 
 def _meaning(value: Any) -> tuple[str | None, float | None]:
@@ -326,6 +317,12 @@ def is_missing_cell(value: Any) -> bool:
     if value is None or type(value).__name__ in missing:
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an entry of an array is None, NaN, NaT, NA or masked."""
+    value = _plain_cell(value)
+    return is_missing_cell(value) or (_is_number(value) and math.isnan(_float(value)))
 
 
 def _is_number(value: Any) -> bool:

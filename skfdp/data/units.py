@@ -13,7 +13,8 @@ import numpy as np
 
 from skfdp.data.arrays import check_names, check_no_path, column_labels
 from skfdp.data.cells import exact, numbers
-from skfdp.data.validation import is_missing, unmasked
+from skfdp.data.target import is_missing
+from skfdp.data.validation import unmasked
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import Relation
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import decimal
 import functools
 import inspect
 import math
@@ -142,18 +141,6 @@ def _may_be_masked(value: Any) -> bool:
 
 
 _ARE_MASKED = np.frompyfunc(lambda value: value is np.ma.masked, 1, 1)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether an entry of an array is None, NaN, NaT, NA or masked."""
-    if value is None or value is np.ma.masked:
-        return True
-    try:
-        return bool(value != value)  # noqa: PLR0124 -- NaN and NaT
-    except ArithmeticError:
-        return isinstance(value, decimal.Decimal)  # a signalling NaN
-    except Exception:  # the comparison of a user's object may raise anything
-        return type(value).__name__ == "NAType"
 
 
 # Guards around every fit: floating-point traps, sample weights, warnings.

@@ -32,9 +32,9 @@ from skfdp.data.arrays import (
 )
 from skfdp.data.cells import numbers, objects, type_kind
 from skfdp.data.grid import as_dense
-from skfdp.data.target import check_kind, check_target, encode_any
+from skfdp.data.target import check_kind, check_target, encode_any, is_missing
 from skfdp.data.units import Units, units_as_weighted, without_group_column
-from skfdp.data.validation import is_missing, without_traps
+from skfdp.data.validation import without_traps
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import SQUARES

@@ -123,19 +123,18 @@ def test_set_output(output):
 
 
 @pytest.mark.parametrize(
-    "table, error, words",
+    "table, words",
     [
-        (csr_array(np.eye(2)), TypeError, "sparse"),
-        (pl.LazyFrame({"a": [1]}), TypeError, "lazy"),
-        (pd.Series([1.0]), ValueError, "one column"),
-        (np.ones(3), ValueError, "no names of columns"),
-        (pd.DataFrame(index=[0]), ValueError, "0 feature"),
-        (np.ones((1, 1), complex), ValueError, "no names of columns"),
+        (csr_array(np.eye(2)), "sparse"),
+        (pl.LazyFrame({"a": [1]}), "lazy"),
+        (pd.Series([1.0]), "one column"),
+        (np.ones(3), "without names of columns"),
+        (pd.DataFrame(index=[0]), "without columns"),
     ],
     ids=lambda value: str(type(value)),
 )
-def test_tables_that_are_none(table, error, words):
-    with pytest.raises(error, match=words):
+def test_tables_that_are_none(table, words):
+    with pytest.raises(TypeError, match=words):
         numbers([[0.0]])[0].fit(table)
 
 

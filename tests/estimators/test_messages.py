@@ -243,7 +243,7 @@ def test_a_table_of_another_shape_is_refused_and_not_quoted(table):
     encoder = skfdp.DeclaredEncoder(schema).fit(pd.DataFrame({"a": [0], "b": [0]}))
     model = skfdp.DPSGDFClassifier(schema=schema)
     for use in (encoder.transform, encoder.fit, lambda X: model.fit(X, [0, 1])):
-        match = "no names of columns|X is a path"
+        match = "without names of columns|X is a path"
         with pytest.raises((ValueError, TypeError), match=match) as caught:
             use(table)
         text = "".join(traceback.format_exception_only(caught.value))
