@@ -473,7 +473,7 @@ def _raw_csv(schema: TableSchema, path: str | os.PathLike, **options: Any) -> An
 
 
 def _check_first_bytes(path: str | os.PathLike) -> None:
-    """Refuse a file that is no CSV by its first bytes."""
+    """Refuse a file that cannot be read, or is no CSV by its first bytes."""
     try:
         with open(path, "rb") as file:
             found = file.read(64)

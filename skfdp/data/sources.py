@@ -229,12 +229,13 @@ class LargeTable:
 
         With a `width` the function makes this number of other columns, without names.
         """
-        changes: dict[str, Any] = {"steps": (*self.steps, step)}
-        if dtype is not None:
-            changes["dtype"] = np.dtype(dtype)
-        if width is not None:
-            changes |= {"width": width, "names": None}
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(
+            self,
+            steps=(*self.steps, step),
+            dtype=self.dtype if dtype is None else np.dtype(dtype),
+            width=self.width if width is None else width,
+            names=self.names if width is None else None,
+        )
 
     def _some_columns(self, columns: Any) -> LargeTable:
         places = np.arange(self.width)[columns]
