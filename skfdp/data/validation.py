@@ -99,37 +99,27 @@ def check_interval(name: str, value: Any, low: Any, high: Any) -> None:
 def unmasked(values: Any, *, as_objects: bool = False) -> Any:
     """Replace masked entries of an array or a list by missing values.
 
-    Masked entries can be in a masked array, an array of objects, a list or a list of
-    rows. Other values are returned unchanged. The missing value is NaN for numbers. It
-    is None for labels, for which callers set `as_objects`.
+    Masked entries can be in a masked array, a list or a list of rows. Other values are
+    returned unchanged; readers of cells know masked ones. The missing value is NaN for
+    numbers. It is None for labels, for which callers set `as_objects`.
     """
-    if values is np.ma.masked:
-        return None if as_objects else math.nan
-    if isinstance(values, (list, tuple)):
-        if not any(map(_may_be_masked, values)):
-            return values
-        return [unmasked(value, as_objects=as_objects) for value in values]
-    masked_array = isinstance(values, np.ma.MaskedArray)
-    kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
-    if not masked_array and kind != "O":
+    if isinstance(values, (list, tuple)) and any(map(_may_be_masked, values)):
+        values = np.ma.array(values, dtype=object)
+    if not isinstance(values, np.ma.MaskedArray):
         return values
+    kind = values.dtype.kind
     if kind == "V":  # structured entries: `tolist` turns masked fields into None
         entries = values.ravel().tolist()
         found = np.fromiter(entries, dtype=object, count=len(entries))
         return found.reshape(values.shape)
     # Not `filled`, which replaces None by the fill value of the array.
-    data, mask = np.ma.getdata(values), np.ma.getmaskarray(values)
-    kept, missing = np.dtype(object), None
-    if kind == "O":
-        mask = mask | np.asarray(_ARE_MASKED(data), dtype=bool)
-        if not mask.any():
-            return data
+    data, kept, missing = np.ma.getdata(values), np.dtype(object), None
     if kind in "mM":  # an array of objects would turn nanoseconds into integers
         kept, missing = data.dtype, np.array("NaT", data.dtype)
     elif kind in "biufO" and not as_objects:
         kept, missing = {"f": data.dtype, "O": kept}.get(kind, np.float64), math.nan
     found = data.astype(kept)
-    found[mask] = missing
+    found[np.ma.getmaskarray(values)] = missing
     return found
 
 
@@ -138,9 +128,6 @@ def _may_be_masked(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(one is np.ma.masked for one in value)
     return isinstance(value, np.ma.MaskedArray)
-
-
-_ARE_MASKED = np.frompyfunc(lambda value: value is np.ma.masked, 1, 1)
 
 
 # Guards around every fit: floating-point traps, sample weights, warnings.
