@@ -82,12 +82,12 @@ class PartitionBatches:
 
 #: The name under which a partition stores its rows, first raw and then as `Records`.
 ROWS = "rows"
-_PARTITION_WITHHELD = (
+_PARTITION_NOT_COMPUTED = (
     "a partition could not be read; the error is withheld because it may quote the "
     "data: fit to a collection of synthetic rows to see it."
 )
-_WITHHELD: dict[str, Any] = {"kind": RuntimeError}
-_WITHHELD["message"] = (
+_NOT_COMPUTED: dict[str, Any] = {"kind": RuntimeError}
+_NOT_COMPUTED["message"] = (
     "a partition of the Dask collection could not be computed; the error is withheld "
     "because it may quote the data: compute the collection of synthetic rows to see it."
 )
@@ -123,7 +123,7 @@ class Partition:
                 return type(error)(str(error))
         except Exception:  # even the type of the error may depend on a value
             pass
-        return RuntimeError(_PARTITION_WITHHELD)
+        return RuntimeError(_PARTITION_NOT_COMPUTED)
 
 
 # Calls of a partition, which must be picklable.
@@ -277,7 +277,7 @@ class Partitions:
             self._futures.append(self._partitions[number])
         for number in numbers:
             future = self._partitions[number]
-            self._partitions[number] = read_safely(future.result, **_WITHHELD)
+            self._partitions[number] = read_safely(future.result, **_NOT_COMPUTED)
         for arguments in self._puts:
             self._asked(numbers, _put, arguments)  # the next call finds lost ones
 
@@ -431,7 +431,7 @@ def materialised(*tables: Any) -> tuple[Any, ...]:
     """
     import dask
 
-    return read_safely(dask.compute, *tables, **_WITHHELD)
+    return read_safely(dask.compute, *tables, **_NOT_COMPUTED)
 
 
 def _current_client() -> Any:
