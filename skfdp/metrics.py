@@ -142,7 +142,8 @@ class PrivateScore:
     table : ndarray of shape (n_entries,)
         The release itself: counts of cells, then sums of losses and squares.
     edges : tuple of float
-        Scores that separate the bins of the table, in increasing order; empty without
+        Scores that separate the 24 to 96 bins of the table, in increasing order, of
+        equal width in log odds between -6 and 6 (beside the threshold); empty without
         bins. The table begins with the counts of the first class in each bin, followed
         by those of the last class.
     threshold : float
@@ -205,7 +206,6 @@ def private_score(
     neighboring_relation: Any = None,
     confidence: float = 0.95,
     threshold: float = 0.5,
-    n_bins: int | str = "auto",
     loss_bound: float = 4.0,
     error_bound: float | None = None,
     target: str | None = None,
@@ -229,15 +229,15 @@ def private_score(
     delta : float, default=None
         None takes the delta of the model's report, or 1e-5.
     metrics : str or sequence of str, default=None
-        For two classes: "accuracy", "confusion_matrix", "roc_auc", "recall",
-        "false_positive_rate", "selection_rate", "log_loss", "brier_score"; the first
-        three by default. For several classes: "accuracy", "confusion_matrix",
-        "log_loss", "brier_score"; the first two by default. For a regressor: "r2" (the
-        result of its ``score``, with targets clipped to their declared bounds),
-        "mean_absolute_error" and "mean_squared_error"; all by default, but "r2" needs
-        `target_bounds`. All metrics come from one release. The log loss, the Brier
-        score and each error increase the noise, and "r2" does so as much as two errors.
-        All other metrics share one table of counts, so more of them cost nothing.
+        For two classes: "accuracy", "confusion_matrix", "roc_auc", "log_loss",
+        "brier_score"; the first three by default. For several classes: "accuracy",
+        "confusion_matrix", "log_loss", "brier_score"; the first two by default. For a
+        regressor: "r2" (the result of its ``score``, with targets clipped to their
+        declared bounds), "mean_absolute_error" and "mean_squared_error"; all by
+        default, but "r2" needs `target_bounds`. All metrics come from one release. The
+        log loss, the Brier score and each error increase the noise, and "r2" does so as
+        much as two errors. All other metrics share one table of counts, so more of them
+        cost nothing.
     by : str, int or Series, default=None
         A **public** column: a column of X, or a named Series with one value for each
         row of X. The result then also has scores for each value of the column. Each
@@ -269,9 +269,6 @@ def private_score(
         class is the last of two. Scores are probabilities of this class. For a model
         without probabilities they are ``expit(decision_function(X))``, where 0.5 is the
         margin 0.
-    n_bins : int or "auto", default="auto"
-        Number of bins of scores for the ROC curve, of equal width in log odds between
-        -6 and 6. "auto" chooses 24 to 96 bins from epsilon and the number of records.
     loss_bound : float, default=4.0
         Largest log loss of a record; larger ones are clipped.
     error_bound : float, default=None
@@ -349,7 +346,6 @@ def private_score(
     """
     check_number("confidence", confidence, high=1)
     check_number("threshold", threshold, high=1)
-    check_number("n_bins", n_bins, integral=True, high=513, also=("auto",))
     check_number("loss_bound", loss_bound, high=1e6)
     check_number("error_bound", error_bound, high=1e100, also=(None,))
     check_random_state(random_state)
@@ -390,7 +386,7 @@ def private_score(
     reach = 1.0 if units is None else units.reach
     budget = Budget(float(epsilon), float(delta), relation, facts, reach=reach)
     layout, query, event, n_records = _planned(
-        layout, scored, budget, nominal_count(given), n_bins
+        layout, scored, budget, nominal_count(given)
     )
     warn_of_weakness(epsilon, random_state)
     subject = f"private_score of {type(model).__name__}"
@@ -499,7 +495,6 @@ def _planned(
     scored: Scored,
     budget: Budget,
     nominal: int | None,
-    n_bins: int | str,
 ) -> tuple[Layout, ScoreSum, Event, int]:
     counts_are_public, units = layout.counts_are_public, scored.units
     n_rows, n_groups = len(scored.y), max(1, len(scored.groups))
@@ -522,7 +517,6 @@ def _planned(
         # The number of bins changes neither the sensitivity nor the noise.
         edges = bin_edges(
             layout.threshold,
-            None if n_bins == "auto" else int(n_bins),
             event.noise_std[0],
             n_records // n_groups,
         )
@@ -565,8 +559,8 @@ def make_private_scorer(
     ----------
     metrics : str or sequence of str, default="accuracy"
         Metrics of `private_score`, except the confusion matrix. With a sequence of
-        metrics, which share one release, the scorer returns a dictionary. Losses,
-        errors and the false positive rate are negated, because larger must be better.
+        metrics, which share one release, the scorer returns a dictionary. Losses and
+        errors are negated, because larger must be better.
     epsilon : float
         Budget of each score, not of all scores together.
     delta : float, default=None

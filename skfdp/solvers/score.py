@@ -150,18 +150,15 @@ class NoisyTable:
         low, high = bounded_interval(found, variance, self.confidence)
         return bound * min(max(found, 0.0), 1.0), bound * low, bound * high
 
-    def share(self, chosen: np.ndarray, among: np.ndarray | None = None) -> Estimate:
+    def share(self, chosen: np.ndarray) -> Estimate:
         """Return the share of the records that are in chosen cells.
 
-        `chosen` is 1.0 for chosen cells, else 0.0. `among` is a mask of cells. The
-        share is then one of the records in these cells, whose number is noisy: a
-        quotient of noisy numbers. The interval contains every a for which a test
-        accepts that the sum of ``chosen - a`` over the records is 0 (Fieller 1954).
+        `chosen` is 1.0 for chosen cells, else 0.0. If the number of records is private,
+        the share is a quotient of noisy numbers. The interval contains every a for
+        which a test accepts that the sum of ``chosen - a`` over the records is 0
+        (Fieller 1954).
         """
-        n, cells = self.n_records, self.counts
-        if among is not None:
-            n, cells, chosen = None, self.cells[among], chosen[among]
-        total = float(cells.sum()) if n is None else n
+        n, (total, _) = self.n_records, self.total
         if not total > 0:
             return _NO_ESTIMATE
 
@@ -171,7 +168,7 @@ class NoisyTable:
             noise = self.noise_std**2 * (moved**2).sum(axis=-1) / total**2
             return self.spread * a * (1 - a) / total + noise
 
-        return self.estimate(float(cells @ chosen) / total, variance)
+        return self.estimate(float(self.counts @ chosen) / total, variance)
 
     def mean_loss(self, j: int, bound: float = 1.0) -> Estimate:
         """Return the mean of loss j, which the table stores divided by `bound`."""
@@ -324,14 +321,13 @@ _LOSSES = ("log_loss", "brier_score")
 _ERRORS = ("mean_absolute_error", "mean_squared_error")
 #: R2 is computed from the squared error, and the mean and variance of the target.
 _R2, _OF_R2 = "r2", ("mean_squared_error", "target")
-_RATES = ("recall", "false_positive_rate", "selection_rate")
 METRICS = {
-    TWO: ("accuracy", "confusion_matrix", "roc_auc", *_RATES, *_LOSSES),
+    TWO: ("accuracy", "confusion_matrix", "roc_auc", *_LOSSES),
     SEVERAL: ("accuracy", "confusion_matrix", *_LOSSES),
     NUMBERS: (_R2, *_ERRORS),
 }
 #: Metrics for which smaller values are better.
-SMALLER = (*_LOSSES, *_ERRORS, "false_positive_rate")
+SMALLER = (*_LOSSES, *_ERRORS)
 #: Largest log odds of a bin edge. Edges are evenly spaced in log odds, because scores
 #: of rare classes are near 0.
 MOST_LOG_ODDS = 6.0
@@ -400,7 +396,7 @@ class Layout:
         if task == NUMBERS and (declared := _declared_range(model)) is not None:
             low, high = map(float, declared)
         if metrics is None:  # r2 needs the range of the target
-            unusual = {*_RATES, *_LOSSES} | ({_R2} if math.isnan(low) else set())
+            unusual = *_LOSSES, *[_R2] * math.isnan(low)
             metrics = [name for name in METRICS[task] if name not in unusual]
         metrics = check_metrics(metrics, METRICS[task], f" for a model of {task}")
         lacking = dict.fromkeys(_LOSSES, "predict_proba")
@@ -555,17 +551,10 @@ class Layout:
     def estimates(self, table: NoisyTable) -> dict[str, Estimate]:
         """Return the estimate of every metric except the confusion matrix."""
         actual, guess = self.sides
-        above, losses = 1.0 * (guess == 1), list(self.bounds)
-        shares = {
-            "accuracy": (1.0 * ((actual == guess) & (actual >= 0)),),
-            "selection_rate": (above,),
-            "recall": (above, actual == 1),
-            "false_positive_rate": (above, actual == 0),
-        }
-        found = {}
+        losses, found = list(self.bounds), {}
         for name in self.metrics:
-            if name in shares:
-                found[name] = table.share(*shares[name])
+            if name == "accuracy":
+                found[name] = table.share(1.0 * ((actual == guess) & (actual >= 0)))
             elif name in losses:
                 found[name] = table.mean_loss(losses.index(name), self.bounds[name])
             elif name == _R2:
@@ -598,18 +587,15 @@ def check_metrics(metrics: Any, known: Iterable[str], of: str = "") -> tuple[str
     return found
 
 
-def bin_edges(
-    threshold: float, n_bins: int | None, noise_std: float, n_records: int
-) -> tuple[float, ...]:
+def bin_edges(threshold: float, noise_std: float, n_records: int) -> tuple[float, ...]:
     """Return the edges of the bins of scores, including the threshold.
 
-    `n_bins` is the number of bins before the threshold is added as an edge; 1: the
-    threshold is the only edge. None: 24 to 96 bins, so that the noise variance of the
-    number of right predictions stays below a sampling variance of n / 8.
+    There are 24 to 96 bins before the threshold is added as an edge, so that the noise
+    variance of the number of right predictions stays below a sampling variance of
+    n / 8.
     """
-    if n_bins is None:
-        wanted = n_records / max(4 * noise_std**2, 1e-300)
-        n_bins = 2 * math.floor(min(max(wanted, _FEWEST), _MOST) / 2)
+    wanted = n_records / max(4 * noise_std**2, 1e-300)
+    n_bins = 2 * math.floor(min(max(wanted, _FEWEST), _MOST) / 2)
     steps = np.arange(1, n_bins) - n_bins / 2
     edges = {float(edge) for edge in expit(2 * MOST_LOG_ODDS / n_bins * steps)}
     return tuple(sorted(edges | {float(threshold)}))
