@@ -65,14 +65,11 @@ class PrivateBounds:
         Columns in which no count exceeds the noise. Their bounds are (-1, 1), or (0, 1)
         in a sparse X. Declare bounds of these columns, leave the columns out, or raise
         epsilon.
-    plan : FitPlan
-        The plan of the release.
     privacy_ : PrivacyReport
     """
 
     bounds: Mapping[str | int, tuple[float, float]]
     not_found: tuple[str | int, ...]
-    plan: FitPlan
     privacy_: PrivacyReport
 
 
@@ -190,7 +187,6 @@ def private_bounds(
     return PrivateBounds(
         bounds={key: pair for key, (pair, _) in found.items()},
         not_found=tuple(key for key, (_, is_found) in found.items() if not is_found),
-        plan=release.plan_,
         privacy_=release.privacy_,
     )
 
@@ -231,10 +227,6 @@ class PrivateBoundsRelease(PrivateEstimator):
 
     def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
         return "auto", False
-
-    def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:
-        self.plan_ = super()._fit_plan(public, plan)
-        return self.plan_
 
     def _methods(self, public: PublicRecords) -> list[BoundsRelease]:
         return [BoundsRelease()]

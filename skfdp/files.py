@@ -671,19 +671,17 @@ def _public_dates(
         return None
     forms = _FORMATS if values.dtype.kind == "O" else (None,)
     forms = ("%Y%m%d",) if digits else forms
-    # First try the formats on a few values, because the column may be long.
-    columns = {form: Date(format=form) for form in forms}
-    few = {f: one.points(distinct[:20], schema) for f, one in columns.items()}
-    forms = [form for form in forms if not np.isnat(few[form]).any()]
-    read = [(form, columns[form].points(values, schema)) for form in forms]
-    fits = [(form, days) for form, days in read if not np.isnat(days).any()]
+    fits = dict.fromkeys(forms)
+    for cells in (distinct[:20], values):  # first a few, because there may be many
+        read = {form: Date(format=form).points(cells, schema) for form in fits}
+        fits = {form: days for form, days in read.items() if not np.isnat(days).any()}
     if not fits:
         return None
     if len(fits) > 1:
-        listed = " or ".join(str(form) for form, _ in fits)
+        listed = " or ".join(map(str, fits))
         warn(f"dates could be {listed}: declare the format.")
         return Date(public=True)
-    form, days = fits[0]
+    ((form, days),) = fits.items()
     first = days.min().astype("datetime64[D]")
     last = days.max().astype("datetime64[D]")
     last += np.timedelta64(int(last < days.max() or last == first), "D")

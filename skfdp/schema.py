@@ -542,15 +542,6 @@ class TableSchema:
         """
         return self._type(name).read(raw, self, name in self.outcomes, coded)
 
-    def unread(self, table: Any) -> dict[str, np.ndarray]:
-        """Return masks of unreadable or undeclared values, by column.
-
-        The masks depend on private values, so printing a mask discloses private data.
-        """
-        source = OpenTable.of(table, self)
-        read = [name for name in source.names if self._type(name).read_as]
-        return {n: self.converted(n, raw)[1] for n, raw in source.columns(read).items()}
-
     def check(self, table: Any) -> list[str]:
         """Return sentences on problems of a table, without reading private values.
 

@@ -269,7 +269,7 @@ def test_numbers_have_the_declared_marks_and_no_others(marks):
         found = schema.read(pd.DataFrame({"a": [cell, 1234.5]}))["a"]
         assert found[1] == 1234.5  # a number is no text
         assert np.isnan(found[0]) if meaning is None else found[0] == meaning
-        lost = schema.unread(pd.DataFrame({"a": [cell, ""]}))["a"]
+        _, lost = schema.converted("a", pd.Series([cell, ""], dtype=object))
         assert list(lost) == [meaning is None, False]
 
 
@@ -325,7 +325,8 @@ def test_what_is_missing_is_declared():
     assert found["y"].tolist() == ["None", "x", None, None, None, "None"]
     assert schema.read(pd.DataFrame({**frame, "a": -200.0}))["a"].isna().all()
     lost = {
-        name: np.flatnonzero(one).tolist() for name, one in schema.unread(frame).items()
+        name: np.flatnonzero(schema.converted(name, cells)[1]).tolist()
+        for name, cells in frame.items()
     }
     assert lost == {"a": [], "b": [5], "c": [5], "y": [4]}
 

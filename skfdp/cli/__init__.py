@@ -32,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
             if not stream.isatty():  # a draft or predictions, which are read as UTF-8
                 stream.reconfigure(encoding="utf-8")
+    status, told = 0, ""
     try:
         if importlib.util.find_spec("pandas") is None:
             raise CommandError("skfdp needs pandas: pip install 'skfdp[cli]'.")
@@ -40,21 +41,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands = importlib.import_module("skfdp.cli.commands")
         getattr(commands, arguments.command)(arguments)
     except CommandError as error:
-        complain(" ".join([f"error: {error}", *arguments.done]))
-        return error.status
+        status, told = error.status, f"error: {error}"
     except BrokenPipeError:  # the reader of standard output closed the pipe
-        return 0
+        pass
     except KeyboardInterrupt:
-        complain(" ".join(["interrupted.", *arguments.done]))
-        return 130
+        status, told = 130, "interrupted."
     except Exception as error:
         if arguments.debug:
             raise
         # Messages of other libraries may quote the data.
-        withheld = (
-            f"error: unexpected {type(error).__name__}; its message may quote private "
-            "data and is withheld: use --debug to see it."
+        status, told = (
+            1,
+            (
+                f"error: unexpected {type(error).__name__}; its message may quote private "
+                "data and is withheld: use --debug to see it."
+            ),
         )
-        complain(" ".join([withheld, *arguments.done]))
-        return 1
-    return 0
+    if told:
+        complain(" ".join([told, *arguments.done]))
+    return status

