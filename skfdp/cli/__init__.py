@@ -16,6 +16,8 @@ from skfdp.cli import output
 from skfdp.cli.arguments import check_options, parse
 from skfdp.cli.output import CommandError, complain
 
+_UNEXPECTED = "its message may quote private data; use --debug to see it"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``skfdp`` with these arguments, by default those of the process.
@@ -50,13 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.debug:
             raise
         # Messages of other libraries may quote the data.
-        status, told = (
-            1,
-            (
-                f"error: unexpected {type(error).__name__}; its message may quote private "
-                "data and is withheld: use --debug to see it."
-            ),
-        )
+        status, told = 1, f"error: unexpected {type(error).__name__}; {_UNEXPECTED}."
     if told:
         complain(" ".join([told, *arguments.done]))
     return status
