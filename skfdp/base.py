@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
+import inspect
 import math
 import numbers
 import operator
@@ -48,6 +50,7 @@ from skfdp.data.validation import (
 )
 from skfdp.mechanisms import release
 from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
+from skfdp.privacy.accounting import Budget
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import (
@@ -61,20 +64,15 @@ from skfdp.privacy.events import (
     Assumption,
     Relation,
     check_budget,
+    warn_of_weakness,
 )
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.report import PrivacyReport
 from skfdp.reader import SHORT, Declaration, Reader
 from skfdp.schema import TableSchema
 from skfdp.solvers import Choice
-from skfdp.solvers.method import BESIDE, Budget, Method, OnStep, Plan
-from skfdp.solvers.parameters import (
-    ASSUMPTIONS,
-    own_parameters,
-    parameters_of,
-    shown_parameters,
-    warn_of_weakness,
-)
+from skfdp.solvers.method import BESIDE, Method, Needs, OnStep, Plan
+from skfdp.solvers.parameters import ASSUMPTIONS
 
 try:  # scikit-learn 1.9 and later; before, callbacks are ignored
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -385,6 +383,41 @@ _UNDECLARED = {
 }
 
 
+@functools.cache
+def shown_parameters(estimator_class: type) -> frozenset[str]:
+    """Return the names of the constructor's parameters, which `get_params` returns."""
+    return frozenset(_parameters_of(estimator_class.__init__)) - {"self"}
+
+
+@functools.cache
+def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of an estimator by name, including those of its bases.
+
+    A user's subclass need not list them.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for one in reversed(estimator_class.__mro__):
+        if "__init__" in vars(one) and one is not object:
+            found |= _parameters_of(one)
+    return found
+
+
+@functools.cache
+def own_parameters(estimator_class: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of this package, without those of a user's subclass."""
+    for one in estimator_class.__mro__:
+        if f"{one.__module__}.".startswith("skfdp."):
+            return parameters_of(one)
+    return {}
+
+
+def _parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function without ``*args`` and ``**kwargs``."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    given = inspect.signature(function).parameters
+    return {name: p for name, p in given.items() if p.kind in kinds}
+
+
 def digest_of(model: Any) -> str | None:
     """Return the SHA-256 of the released numbers of a model; see `PrivacyReport`."""
     found, empty = hashlib.sha256(), hashlib.sha256().digest()
@@ -395,6 +428,42 @@ def digest_of(model: Any) -> str | None:
             if isinstance(part, float | np.floating | np.ndarray):
                 found.update(np.asarray(part, dtype="<f8").tobytes())
     return None if found.digest() == empty else found.hexdigest()
+
+
+def refusal_of(
+    needs: Needs, public: PublicRecords, asked: Mapping[str, str]
+) -> str | None:
+    """Return why the method cannot fit as asked, or None if it can.
+
+    `asked` are the parameters that differ from their defaults, as texts by name.
+    The result depends on public facts alone.
+    """
+    facts = {
+        needs.PRIVATE_COLUMNS: public.n_private > 0,
+        needs.PUBLIC_COLUMNS: public.mask.any(),
+        needs.NO_PRIVATE_COLUMN: public.n_private == 0,
+        needs.NO_PUBLIC_COLUMN: not public.mask.any(),
+        needs.PRIVATE_TARGET: not public.has_target,
+        needs.PUBLIC_TARGET: public.has_target,
+        needs.DENSE: not public.sparse,
+        needs.IN_MEMORY: not public.in_partitions,
+        needs.EQUAL_RECORDS: public.units is None,
+        needs.OWN_ROW: public.units is None or not public.units.joint,
+        needs.NO_SCHEMA: public.encoding is None,
+    }
+    honours = {"": needs.table, **needs.honours}
+    for name, text in (("", needs.name), *asked.items()):
+        needed = honours.get(text, honours.get(name))
+        if needed is None:
+            return (
+                f"{text} has no effect with {needs.name}: leave {name} out, or "
+                "choose another method."
+            )
+        for need in needed() if callable(needed) else needed:
+            if not facts.get(need, False):
+                remedy = f"leave {name} out" if name else "choose another method"
+                return f"{text} needs {need}: change this, or {remedy}."
+    return None
 
 
 class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
@@ -719,7 +788,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         for method in self._methods(public):
             if public.declared.releases_bounds and public.n_private:
                 method = wing("bounds").BoundsFirst(method)
-            refusal = method.needs(public, budget).refusal(public, asked)
+            refusal = refusal_of(method.needs(public, budget), public, asked)
             if refusal is None:
                 return method
         raise ValueError(refusal)

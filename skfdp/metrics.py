@@ -33,6 +33,9 @@ from skfdp.privacy.events import (
     PrivacyBudgetError,
     Relation,
     check_budget,
+    nominal_count,
+    public_count,
+    warn_of_weakness,
 )
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
@@ -43,9 +46,6 @@ from skfdp.solvers.method import Budget
 from skfdp.solvers.parameters import (
     GAPS,
     gap_of,
-    nominal_count,
-    public_count,
-    warn_of_weakness,
 )
 from skfdp.solvers.score import (
     METRICS,

@@ -17,9 +17,15 @@ from skfdp.base import PrivateEstimator, documented
 from skfdp.data.grid import GRID, MAX_STD, InputScaler, blocks
 from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_choice, check_size, without_traps
-from skfdp.queries.statistics import SHRINK, CrossSum, GridRowSum, RowSum
+from skfdp.queries.statistics import (
+    SHRINK,
+    CrossSum,
+    GridRowSum,
+    RowSum,
+    centred_scale,
+    shrunk_mean,
+)
 from skfdp.reader import Declaration
-from skfdp.solvers import parameters
 from skfdp.solvers.method import Budget, Needs, Plan
 
 # Factor that keeps norms below the bound in spite of rounding.
@@ -101,8 +107,8 @@ def _centring(
     mask, n_records = public.mask, public.n_records
     if regressors is None:
         std = std / n_records
-        mean = parameters.shrunk_mean(total / n_records, std)
-        scale = np.full(mean.shape, parameters.centred_scale(mean, std))
+        mean = shrunk_mean(total / n_records, std)
+        scale = np.full(mean.shape, centred_scale(mean, std))
         return {"mean_": mean, "coef_": np.zeros((0, len(mean))), "scale_": scale}
     intercept, coef, ours, theirs = centre(regressors, total, std)
     mean = np.empty(public.n_features)
@@ -207,7 +213,7 @@ def centre(
     factors = np.maximum(0.0, 1 - threshold / squares)
     factors[noise > _MOST_NOISE] = 0.0
     slopes = directions @ (factors[:, None] * slopes)
-    mean = parameters.shrunk_mean(moments[0] / total, noise_std / total)
+    mean = shrunk_mean(moments[0] / total, noise_std / total)
     intercept = mean - shift @ slopes
     error = float(n_private * (noise_std / total) ** 2 + factors**2 @ noise)
     rest = min(1.0, 1 - statistic[-1] / n_rows) - intercept @ intercept

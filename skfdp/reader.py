@@ -63,9 +63,8 @@ from skfdp.data.validation import UtilityWarning, check_choice, warn_caller
 from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import Relation
+from skfdp.privacy.events import Relation, nominal_count, public_count
 from skfdp.schema import Column, TableSchema
-from skfdp.solvers.parameters import nominal_count, public_count
 
 #: The parameters that declare a table without a schema, and their defaults.
 SHORT = {

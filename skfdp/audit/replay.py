@@ -45,7 +45,7 @@ from skfdp.privacy.events import (
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
-from skfdp.solvers.parameters import declared_by
+from skfdp.solvers.score import declared_by
 
 # Compare two objects, down to the last bit of their arrays.
 

@@ -17,7 +17,14 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import numpy as np
@@ -807,3 +814,106 @@ def _search(
         slope = min((f1 - f0) / (x1 - x0), -0.1)
         x0, f0 = x1, f1
     return math.exp(high if math.isfinite(high) else x0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """The budget of a fit, and the fields that all of its events share.
+
+    A privacy unit changes a sum at most `reach` times as much as one record; see
+    `data.units`. Methods plan for records; `event` and `release_once` multiply by
+    it.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    #: Fields of all events, such as the relation and the names of the public columns.
+    facts: Mapping[str, Any]
+    #: Events of an earlier method of the same fit, on full batches. They count towards
+    #: epsilon in every calibration.
+    before: tuple[Event, ...] = ()
+    reach: float = 1.0
+
+    @functools.cached_property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of the budget that remains after `before`."""
+        whole = gdp_mu(self.epsilon, self.delta)
+        if not self.before:
+            return whole
+        return math.sqrt(whole**2 - sum(float(e.mu or 0) ** 2 for e in self.before))
+
+    def after(self, *events: Event) -> Budget:
+        """Return the budget for the releases after these events."""
+        return dataclasses.replace(self, before=(*self.before, *events))
+
+    def counted(self) -> tuple[str, ...]:
+        """Return the requirement of a public number of rows, if it is not met."""
+        needed = "a neighboring_relation that keeps the number of rows public"
+        return () if self.relation.counts_are_public else (needed,)
+
+    def share(self, share: float) -> Budget:
+        """Return the budget with this share of ``mu**2``."""
+        if share == 1:
+            return self
+        epsilon = gdp_epsilon(self.delta, math.sqrt(share) * self.mu)
+        return dataclasses.replace(self, epsilon=epsilon, before=())
+
+    def event(
+        self,
+        label: str,
+        noise_std: float,
+        *,
+        clip_norm: float = 1.0,
+        sensitivity: float,
+        n_steps: int = 1,
+    ) -> Event:
+        """Return the event of full-batch releases.
+
+        `noise_std`, `clip_norm` and `sensitivity` are given for records. They are
+        multiplied by `reach`, to hold for privacy units.
+        """
+        return Event(
+            label=label,
+            noise_std=(noise_std * self.reach,),
+            clip_norm=clip_norm * self.reach,
+            sensitivity=sensitivity * self.reach,
+            n_steps=n_steps,
+            **self.facts,
+        )
+
+    def calibrate(
+        self,
+        label: str,
+        *,
+        noise_decay: float = 0.0,
+        other_events: tuple[Event, ...] = (),
+        **schedule: Any,
+    ) -> Event:
+        """Return the event with the least noise within the budget.
+
+        Other parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
+        ignored for sampled batches. `clip_norm` and `sensitivity` are given for privacy
+        units. The events `before` are added to `other_events`.
+        """
+        if schedule.get("sampling_rate", 1.0) < 1:
+            noise_decay = 0.0
+        found = calibrate(
+            self.epsilon,
+            self.delta,
+            neighboring_relation=self.relation.name,
+            noise_decay=noise_decay,
+            other_events=(*self.before, *other_events),
+            **schedule,
+        )
+        return dataclasses.replace(found.event, label=label, **self.facts)
+
+    def release_once(self, label: str, query: Any, *others: Event) -> Event:
+        """Return the event of one release of `query`, which follows `others`."""
+        return self.calibrate(
+            label,
+            n_steps=1,
+            clip_norm=query.clip_norm * self.reach,
+            sensitivity=query.sensitivity(self.relation) * self.reach,
+            other_events=others,
+        )

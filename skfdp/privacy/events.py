@@ -240,6 +240,62 @@ def delta_text(delta: float, n: int, unit: str | None) -> str:
     )
 
 
+def nominal_count(relation: str | AddOrRemoveOne) -> int | None:
+    """Return the nominal number of records if the true one is private, else None."""
+    if isinstance(relation, AddOrRemoveOne):
+        return int(relation.n_records)
+    if not Relation.of(relation).counts_are_public:
+        raise ValueError(
+            f"neighboring_relation={relation!r} makes the number of rows private: pass "
+            "AddOrRemoveOne(n_records=...) with a public nominal number."
+        )
+    return None
+
+
+#: Epsilon above which a fit warns.
+MOST_EPSILON = 10.0
+
+
+def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
+    """Warn, before any charge, of a seed or of an epsilon that protects little.
+
+    The seed is not quoted, because warnings may be logged.
+    """
+    if random_state is not None:
+        checks.warn_caller(
+            "random_state is an int: anyone who knows or guesses it can remove the "
+            "noise, so this fit gives NO privacy guarantee for any epsilon. Leave it "
+            "out for anything you publish. For experiments: "
+            "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
+            PrivacyWarning,
+        )
+    if MOST_EPSILON < epsilon < math.inf:
+        odds = math.exp(min(epsilon, 700.0))
+        checks.warn_caller(
+            f"epsilon={epsilon!r} is above {MOST_EPSILON:g} and protects little: a "
+            f"result may be {odds:.2g} times as likely with one person's values as "
+            "with others. Values from 0.1 to 3 are usual.",
+            PrivacyWarning,
+        )
+
+
+def public_count(
+    n_rows: int, n_records: int | None, epsilon: float, delta: float
+) -> int:
+    """Return `n_records`, the nominal number of records, or `n_rows` if it is None.
+
+    Warn if delta is not below 1 over the result.
+    """
+    n_public = n_rows if n_records is None else int(n_records)
+    if math.isfinite(epsilon) and delta >= 1 / n_public:
+        checks.warn_caller(
+            f"delta={delta!r} allows a mechanism to publish a random record: "
+            f"{delta_text(delta, n_public, None)}.",
+            UserWarning,
+        )
+    return n_public
+
+
 @public("skfdp.privacy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Event:

@@ -164,6 +164,29 @@ class GridRowSum(_Sum):
         return self.rows.weighted_sum(index, factor)
 
 
+# What a released mean of rows of norm 1 tells, as post-processing.
+
+
+def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink a released mean toward zero by James-Stein, as post-processing."""
+    square = float(mean @ mean)
+    if square == 0:
+        return mean
+    error = mean.size * noise_std**2
+    # The mean of rows with norms of at most 1 has a norm of at most 1.
+    return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
+
+
+def centred_scale(mean: np.ndarray, noise_std: float) -> float:
+    """Return the factor that rescales centred rows to a norm of about 1.
+
+    Before centring the rows have norm 1. The factor multiplies the error of the
+    released mean, too, and is limited to keep it below the norm of a row.
+    """
+    error = max(mean.size * noise_std**2, 1e-6)
+    return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
+
+
 @dataclasses.dataclass(frozen=True)
 class CrossSum(_Sum):
     """Cross moments of public regressors and scaled private rows.

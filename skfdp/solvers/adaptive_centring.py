@@ -29,8 +29,9 @@ from skfdp.queries.statistics import (
     Binades,
     BinCounts,
     RowSum,
+    shrunk_mean,
 )
-from skfdp.solvers import histograms, parameters
+from skfdp.solvers import histograms
 from skfdp.solvers.histograms import Told, best_run, significant
 from skfdp.solvers.method import Budget, Plan
 
@@ -182,7 +183,7 @@ def released_centre(
     query = RowSum(moved_rows(mapped, rough, radius), public.capacity)
     found = mechanism.release(MEAN, query) / public.n_records
     error = float(plan.event(MEAN).noise_std[0]) / public.n_records
-    moved = parameters.shrunk_mean(found, error)
+    moved = shrunk_mean(found, error)
     return rough + radius * moved, radius * error, radius
 
 

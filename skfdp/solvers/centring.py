@@ -24,6 +24,8 @@ from skfdp.queries.statistics import (
     BinCounts,
     GridRowSum,
     RowSum,
+    centred_scale,
+    shrunk_mean,
 )
 from skfdp.solvers import adaptive_centring, parameters
 from skfdp.solvers.histograms import best_run, significant
@@ -219,9 +221,9 @@ class Centring:
             found = mechanism.release("mean", records.query(recipe)) / public.n_records
             square = float(found @ found) - found.size * noise_std**2
             if plan.centred is None or square >= parameters.LEAST_SQUARED_MEAN:
-                found = parameters.shrunk_mean(found, noise_std)
+                found = shrunk_mean(found, noise_std)
                 mean[~mask], error = found * unit, noise_std * unit
-                scale = parameters.centred_scale(found, noise_std) / unit
+                scale = centred_scale(found, noise_std) / unit
         if moments is not None:
             mean[mask], spread = moments
             ours, theirs = plan.norms

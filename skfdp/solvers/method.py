@@ -8,17 +8,15 @@ estimators. To add a method, write a file like `solvers.label_statistic` and let
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from skfdp.data.records import PublicRecords, Records
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy import Event, calibrate, gdp_epsilon, gdp_mu
-from skfdp.privacy.events import Assumption, Relation
-from skfdp.queries import Query
+from skfdp.privacy import Event
+from skfdp.privacy.accounting import Budget
+from skfdp.privacy.events import Assumption
 
 #: Callback after each step, ``(step, model) -> stop``. ``model()`` returns the current
 #: model. The callback receives only released values. None: no callback.
@@ -65,142 +63,6 @@ class Needs(NamedTuple):
     name: str
     honours: Mapping[str, Any]
     table: tuple[str, ...] = PLAIN
-
-    def refusal(self, public: PublicRecords, asked: Mapping[str, str]) -> str | None:
-        """Return why the method cannot fit as asked, or None if it can.
-
-        `asked` are the parameters that differ from their defaults, as texts by name.
-        The result depends on public facts alone.
-        """
-        facts = {
-            self.PRIVATE_COLUMNS: public.n_private > 0,
-            self.PUBLIC_COLUMNS: public.mask.any(),
-            self.NO_PRIVATE_COLUMN: public.n_private == 0,
-            self.NO_PUBLIC_COLUMN: not public.mask.any(),
-            self.PRIVATE_TARGET: not public.has_target,
-            self.PUBLIC_TARGET: public.has_target,
-            self.DENSE: not public.sparse,
-            self.IN_MEMORY: not public.in_partitions,
-            self.EQUAL_RECORDS: public.units is None,
-            self.OWN_ROW: public.units is None or not public.units.joint,
-            self.NO_SCHEMA: public.encoding is None,
-        }
-        honours = {"": self.table, **self.honours}
-        for name, text in (("", self.name), *asked.items()):
-            needed = honours.get(text, honours.get(name))
-            if needed is None:
-                return (
-                    f"{text} has no effect with {self.name}: leave {name} out, or "
-                    "choose another method."
-                )
-            for need in needed() if callable(needed) else needed:
-                if not facts.get(need, False):
-                    remedy = f"leave {name} out" if name else "choose another method"
-                    return f"{text} needs {need}: change this, or {remedy}."
-        return None
-
-
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """The budget of a fit, and the fields that all of its events share.
-
-    A privacy unit changes a sum at most `reach` times as much as one record; see
-    `Units.reach`. Methods plan for records; `event` and `release_once` multiply by
-    it.
-    """
-
-    epsilon: float
-    delta: float
-    relation: Relation
-    #: Fields of all events, such as the relation and the names of the public columns.
-    facts: Mapping[str, Any]
-    #: Events of an earlier method of the same fit, on full batches. They count towards
-    #: epsilon in every calibration.
-    before: tuple[Event, ...] = ()
-    reach: float = 1.0
-
-    @functools.cached_property
-    def mu(self) -> float:
-        """Gaussian-DP parameter of the budget that remains after `before`."""
-        whole = gdp_mu(self.epsilon, self.delta)
-        if not self.before:
-            return whole
-        return math.sqrt(whole**2 - sum(float(e.mu or 0) ** 2 for e in self.before))
-
-    def after(self, *events: Event) -> Budget:
-        """Return the budget for the releases after these events."""
-        return dataclasses.replace(self, before=(*self.before, *events))
-
-    def counted(self) -> tuple[str, ...]:
-        """Return the requirement of a public number of rows, if it is not met."""
-        needed = "a neighboring_relation that keeps the number of rows public"
-        return () if self.relation.counts_are_public else (needed,)
-
-    def share(self, share: float) -> Budget:
-        """Return the budget with this share of ``mu**2``."""
-        if share == 1:
-            return self
-        epsilon = gdp_epsilon(self.delta, math.sqrt(share) * self.mu)
-        return dataclasses.replace(self, epsilon=epsilon, before=())
-
-    def event(
-        self,
-        label: str,
-        noise_std: float,
-        *,
-        clip_norm: float = 1.0,
-        sensitivity: float,
-        n_steps: int = 1,
-    ) -> Event:
-        """Return the event of full-batch releases.
-
-        `noise_std`, `clip_norm` and `sensitivity` are given for records. They are
-        multiplied by `reach`, to hold for privacy units.
-        """
-        return Event(
-            label=label,
-            noise_std=(noise_std * self.reach,),
-            clip_norm=clip_norm * self.reach,
-            sensitivity=sensitivity * self.reach,
-            n_steps=n_steps,
-            **self.facts,
-        )
-
-    def calibrate(
-        self,
-        label: str,
-        *,
-        noise_decay: float = 0.0,
-        other_events: tuple[Event, ...] = (),
-        **schedule: Any,
-    ) -> Event:
-        """Return the event with the least noise within the budget.
-
-        Other parameters are those of :func:`skfdp.privacy.calibrate`. `noise_decay` is
-        ignored for sampled batches. `clip_norm` and `sensitivity` are given for privacy
-        units. The events `before` are added to `other_events`.
-        """
-        if schedule.get("sampling_rate", 1.0) < 1:
-            noise_decay = 0.0
-        found = calibrate(
-            self.epsilon,
-            self.delta,
-            neighboring_relation=self.relation.name,
-            noise_decay=noise_decay,
-            other_events=(*self.before, *other_events),
-            **schedule,
-        )
-        return dataclasses.replace(found.event, label=label, **self.facts)
-
-    def release_once(self, label: str, query: Query, *others: Event) -> Event:
-        """Return the event of one release of `query`, which follows `others`."""
-        return self.calibrate(
-            label,
-            n_steps=1,
-            clip_norm=query.clip_norm * self.reach,
-            sensitivity=query.sensitivity(self.relation) * self.reach,
-            other_events=others,
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,26 +13,18 @@ typical norm of 1.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
-from skfdp.data.validation import warn_caller
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.privacy import Event
 from skfdp.privacy.events import (
     STORED_TYPES,
     VALUES_CLIPPED,
-    AddOrRemoveOne,
     Assumption,
-    PrivacyWarning,
-    Relation,
-    delta_text,
 )
 from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.method import Needs
@@ -120,26 +112,6 @@ def mean_fraction(mu: float, n: float, d: int, least: float = LEAST_FOR_MEAN) ->
 #: After centring, such rows could be scaled up by at most 1.15. Without centring they
 #: have public signs, which reduce the sensitivity by a factor of sqrt(2).
 LEAST_SQUARED_MEAN = 0.25
-
-
-def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a released mean toward zero by James-Stein, as post-processing."""
-    square = float(mean @ mean)
-    if square == 0:
-        return mean
-    error = mean.size * noise_std**2
-    # The mean of rows with norms of at most 1 has a norm of at most 1.
-    return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
-
-
-def centred_scale(mean: np.ndarray, noise_std: float) -> float:
-    """Return the factor that rescales centred rows to a norm of about 1.
-
-    Before centring the rows have norm 1. The factor multiplies the error of the
-    released mean, too, and is limited to keep it below the norm of a row.
-    """
-    error = max(mean.size * noise_std**2, 1e-6)
-    return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
 
 
 def n_steps(signal: float, d: int) -> int:
@@ -263,10 +235,6 @@ ASSUMPTIONS = (
 )
 
 
-#: Epsilon above which a fit warns.
-MOST_EPSILON = 10.0
-
-
 def honoured_by_loop(
     loop: NoisyGradientDescent, rate: float, padding: Any
 ) -> dict[str, tuple[str, ...]]:
@@ -327,99 +295,6 @@ def batches_of(
     return rate, n_steps if rate == 1 else math.ceil(n_epochs / rate)
 
 
-@functools.cache
-def shown_parameters(estimator_class: type) -> frozenset[str]:
-    """Return the names of the constructor's parameters, which `get_params` returns."""
-    return frozenset(_parameters_of(estimator_class.__init__)) - {"self"}
-
-
-@functools.cache
-def parameters_of(estimator_class: type) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of an estimator by name, including those of its bases.
-
-    A user's subclass need not list them.
-    """
-    found: dict[str, inspect.Parameter] = {}
-    for one in reversed(estimator_class.__mro__):
-        if "__init__" in vars(one) and one is not object:
-            found |= _parameters_of(one)
-    return found
-
-
-@functools.cache
-def own_parameters(estimator_class: type) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of this package, without those of a user's subclass."""
-    for one in estimator_class.__mro__:
-        if f"{one.__module__}.".startswith("skfdp."):
-            return parameters_of(one)
-    return {}
-
-
-def _parameters_of(function: Callable) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function without ``*args`` and ``**kwargs``."""
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    given = inspect.signature(function).parameters
-    return {name: p for name, p in given.items() if p.kind in kinds}
-
-
-def declared_by(model: Any, name: str) -> Any:
-    """Return a parameter of a model from `get_params`, or None if it does not exist."""
-    shown_ones = getattr(model, "get_params", None)
-    return shown_ones(deep=False).get(name) if callable(shown_ones) else None
-
-
-def nominal_count(relation: Any) -> int | None:
-    """Return the nominal number of records if the true one is private, else None."""
-    if isinstance(relation, AddOrRemoveOne):
-        return int(relation.n_records)
-    if not Relation.of(relation).counts_are_public:
-        raise ValueError(
-            f"neighboring_relation={relation!r} makes the number of rows private: pass "
-            "AddOrRemoveOne(n_records=...) with a public nominal number."
-        )
-    return None
-
-
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads for `n_jobs`: at most one for each core."""
     return min(effective_n_jobs(n_jobs), cpu_count())
-
-
-def warn_of_weakness(epsilon: float, random_state: int | None) -> None:
-    """Warn, before any charge, of a seed or of an epsilon that protects little.
-
-    The seed is not quoted, because warnings may be logged.
-    """
-    if random_state is not None:
-        warn_caller(
-            "random_state is an int: anyone who knows or guesses it can remove the "
-            "noise, so this fit gives NO privacy guarantee for any epsilon. Leave it "
-            "out for anything you publish. For experiments: "
-            "warnings.simplefilter('ignore', skfdp.PrivacyWarning).",
-            PrivacyWarning,
-        )
-    if MOST_EPSILON < epsilon < math.inf:
-        odds = math.exp(min(epsilon, 700.0))
-        warn_caller(
-            f"epsilon={epsilon!r} is above {MOST_EPSILON:g} and protects little: a "
-            f"result may be {odds:.2g} times as likely with one person's values as "
-            "with others. Values from 0.1 to 3 are usual.",
-            PrivacyWarning,
-        )
-
-
-def public_count(
-    n_rows: int, n_records: int | None, epsilon: float, delta: float
-) -> int:
-    """Return `n_records`, the nominal number of records, or `n_rows` if it is None.
-
-    Warn if delta is not below 1 over the result.
-    """
-    n_public = n_rows if n_records is None else int(n_records)
-    if math.isfinite(epsilon) and delta >= 1 / n_public:
-        warn_caller(
-            f"delta={delta!r} allows a mechanism to publish a random record: "
-            f"{delta_text(delta, n_public, None)}.",
-            UserWarning,
-        )
-    return n_public

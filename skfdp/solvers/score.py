@@ -38,7 +38,6 @@ from skfdp.data.validation import without_traps
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import SQUARES
-from skfdp.solvers.parameters import declared_by
 
 # Confidence intervals of bounded numbers that are estimated with known variance.
 #
@@ -55,6 +54,12 @@ from skfdp.solvers.parameters import declared_by
 _N_VALUES, _N_CUTS = 65, 4
 # Replaces a variance of 0, with which a test would accept only the estimate itself.
 _TINY = 1e-200
+
+
+def declared_by(model: Any, name: str) -> Any:
+    """Return a parameter of a model from `get_params`, or None if it does not exist."""
+    shown_ones = getattr(model, "get_params", None)
+    return shown_ones(deep=False).get(name) if callable(shown_ones) else None
 
 
 def bounded_interval(
