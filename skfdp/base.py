@@ -49,7 +49,7 @@ from skfdp.data.validation import (
     without_traps,
 )
 from skfdp.mechanisms import release
-from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
+from skfdp.mechanisms.release import Mechanism, check_random_state
 from skfdp.privacy.accounting import Budget
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
@@ -627,14 +627,26 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         public = records.public
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         run, prepared, plan = self._planned(public)
-        fit_plan = self._fit_plan(public, plan)
-        report = self._report(public, fit_plan, plan, ledger)
+        facts, declared = self._facts(public, plan), public.declared
+        facts["assumptions"] += (ONE_STEP,) * self._may_be_a_step
+        facts["assumptions"] += (NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None)
+        steps = ("every intermediate step of the training",)
+        report = PrivacyReport.from_events(
+            **facts,
+            feature_names=[*public.columns, *filter(None, [declared.exposure_name])],
+            target_name=public.target_name,
+            released=self._released
+            + plan.also_released
+            + ("input_scaler_",) * declared.releases_bounds
+            + steps * (plan.n_steps is not None),
+            seeded=self._seeded,
+        )
         calls, on_step = bool(getattr(self, "_skl_callbacks", None)), None
         with users_state():
             context = self._init_callback_context(max_subtasks=plan.n_steps or 0)
             if calls:
                 context.call_on_fit_task_begin(estimator=self)
-        mechanism, report = self._charged(records, fit_plan, report, ledger)
+        mechanism, report = self._charged(records, report, ledger)
         if calls:
             on_step = self._on_step(context, public, report)
         found = run(records, prepared, plan, mechanism, on_step)
@@ -673,8 +685,9 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _plan(self, X, y, **of_rows: Any) -> FitPlan:
         def planned(records: Records) -> FitPlan:
-            public = records.public
-            return self._fit_plan(public, self._planned(public)[-1])
+            plan = self._planned(records.public)[-1]
+            facts = self._facts(records.public, plan)
+            return FitPlan(**facts, expected_gap=plan.expected_gap)
 
         return self._on_records(planned, X, y, planning=True, **of_rows)
 
@@ -796,13 +809,14 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
     def _planned(self, public: PublicRecords) -> tuple[Callable, Any, Plan]:
         """Return the `run` of the method, what the method prepared, and its plan."""
         usual = isinstance(getattr(self, "public_model", None), (str, type(None)))
-        ordered = [block.name for block in public.effects if block.monotone]
-        if ordered and not (self._keeps_order and public.n_outputs == 1 and usual):
-            raise ValueError(
-                f"{ordered[0]!r} is declared as monotone, which needs a linear "
-                "estimator, numbers or two classes, and no public_model of your own: "
-                "leave monotone out, or choose another estimator."
-            )
+        for block in public.effects:
+            known = self._keeps_order and public.n_outputs == 1 and usual
+            if block.monotone and not known:
+                raise ValueError(
+                    f"{block.name!r} is declared as monotone, which needs a linear "
+                    "estimator, numbers or two classes, and no public_model of your "
+                    "own: leave monotone out, or choose another estimator."
+                )
         if math.isinf(self.epsilon):
             plan = Plan(events=())
             return lambda records, *_: self._without_privacy(records), None, plan
@@ -831,8 +845,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             )
         return method.run, prepared, plan
 
-    def _fit_plan(self, public: PublicRecords, plan: Plan) -> FitPlan:
-        """Return the plan for users, ledgers and reports."""
+    def _facts(self, public: PublicRecords, plan: Plan) -> dict[str, Any]:
+        """Return what the plan and the report of a fit have in common."""
         declared = public.declared
         by = getattr(declared.schema, "declared_by", None)
         chosen = (
@@ -854,73 +868,46 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         )
         if declared.releases_bounds and public.n_private:
             assumptions = wing("bounds").told_of_released(assumptions)
-        return FitPlan(
-            subject=self._subject or type(self).__name__,
-            events=plan.events,
-            delta=self.delta,
-            target_epsilon=self.epsilon,
-            n_records=public.n_records,
-            assumptions=assumptions,
-            expected_gap=plan.expected_gap,
-        )
-
-    def _report(
-        self,
-        public: PublicRecords,
-        plan: FitPlan,
-        of_method: Plan,
-        ledger: PrivacyLedger | None,
-    ) -> PrivacyReport:
-        """Return the report of a planned fit, before it is charged."""
-        in_steps = of_method.n_steps is not None
-        steps = ("every intermediate step of the training",) * in_steps
-        exposure = [public.declared.exposure_name]
-        return PrivacyReport.from_events(
-            subject=plan.subject,
-            events=plan.events,
-            delta=plan.delta,
-            target_epsilon=plan.target_epsilon,
-            n_records=plan.n_records,
-            feature_names=[*public.columns, *filter(None, exposure)],
-            target_name=public.target_name,
-            released=self._released
-            + of_method.also_released
-            + ("input_scaler_",) * public.declared.releases_bounds
-            + steps,
-            assumptions=(
-                *plan.assumptions,
-                *(ONE_STEP,) * self._may_be_a_step,
-                *(NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None),
-            ),
-            seeded=self._seeded,
-        )
+        return {
+            "subject": self._subject or type(self).__name__,
+            "events": plan.events,
+            "delta": self.delta,
+            "target_epsilon": self.epsilon,
+            "n_records": public.n_records,
+            "assumptions": assumptions,
+        }
 
     def _charged(
         self,
         records: Records,
-        plan: FitPlan,
         report: PrivacyReport,
         ledger: PrivacyLedger | None,
     ) -> tuple[Mechanism, PrivacyReport]:
-        """Charge a plan; return the mechanism of its events, and the final report."""
+        """Charge a fit; return the mechanism of its events, and the final report."""
         private, public, key = math.isfinite(self.epsilon), records.public, None
         if private and release.current() is None:
             key = release.KEEPER.get()
         if key is not None:
-            key.open(records, public.declared.parameters, plan)
-        streams = Streams(self.random_state, type(self), key)
+            key.open(records, public.declared.parameters, report)
         kernels.compiles = (
             public.n_records * public.n_features * public.n_outputs >= kernels.SMALL
         )
-        mechanism = Mechanism(plan.events, streams, records.is_null, public.units)
+        mechanism = Mechanism(
+            report.events,
+            self.random_state,
+            type(self),
+            key=key,
+            is_null=records.is_null,
+            units=public.units,
+        )
         if ledger is None:
             return mechanism, report
         if not private:
-            receipt = ledger.charge_nonprivate(label=plan.subject)
+            receipt = ledger.charge_nonprivate(label=report.subject)
         elif key is None:
-            receipt = ledger.charge(plan.events, label=plan.subject)
+            receipt = ledger.charge(report.events, label=report.subject)
         else:
-            receipt = key.charge(ledger, plan.events, label=plan.subject)
+            receipt = key.charge(ledger, report.events, label=report.subject)
         return mechanism, dataclasses.replace(report, receipts=(receipt,))
 
     def _publish(
@@ -937,7 +924,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
                     "bounds of moderate size, or rescale the columns; the charge for "
                     "this fit stays."
                 )
-        vars(self).update(attributes | public.reader.attributes)
+        vars(self).update(attributes | public.reader.attributes, _reader=public.reader)
         self.privacy_ = dataclasses.replace(report, sha256=digest_of(self))
 
     def _on_step(self, context, public: PublicRecords, report: PrivacyReport) -> OnStep:
@@ -947,8 +934,8 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         def on_step(step: int, found: Callable[[], Any]) -> bool:
             @without_traps()
             def snapshot() -> dict[str, Any]:
-                own = self._attributes(public, found())
-                return {**own, **public.reader.attributes, "privacy_": report}
+                own = self._attributes(public, found()) | public.reader.attributes
+                return own | {"_reader": public.reader, "privacy_": report}
 
             task = context.subcontext(task_name="step")
             task.call_on_fit_task_begin(estimator=self)

@@ -452,7 +452,7 @@ class BoundsFirst:
         )
 
         def with_map(model: Any) -> Any:
-            return dataclasses.replace(model, input_scaler=input_scaler)
+            return model._replace(input_scaler=input_scaler)
 
         # Every column has bounds now. The middle of the bounds replaces numbers that
         # are not finite, so that no record becomes null; see `InputScaler.scale`.

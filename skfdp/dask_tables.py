@@ -21,8 +21,8 @@ import numpy as np
 
 from skfdp.data.arrays import check_enough, is_dask
 from skfdp.data.records import PublicRecords, Records
-from skfdp.data.sources import LargeTable, read_safely
-from skfdp.data.validation import unmasked, without_traps
+from skfdp.data.sources import LargeTable
+from skfdp.data.validation import read_safely, unmasked, without_traps
 from skfdp.mechanisms.release import (
     PoissonBatches,
     generator_of,
@@ -538,7 +538,7 @@ def _read_partitions(
     none = dataclasses.replace(public, target=target, reader=None)
     none = Records(known.X, known.target[:0], none)
     own = type(like)()  # workers need the columns, and no parameter of the estimator
-    vars(own).update(reader.columns)
+    vars(own).update(reader.attributes)
     make = partial(
         _records_of_partition,
         reader=reader.sent(public.classes),

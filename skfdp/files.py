@@ -33,9 +33,9 @@ from skfdp.data.column_types import (
     Unknown,
     pandas_for,
 )
-from skfdp.data.sources import LargeTable, large_table, read_safely
+from skfdp.data.sources import LargeTable, large_table
 from skfdp.data.target import TAKEN_FOR_MISSING, real, text_of
-from skfdp.data.validation import UtilityWarning, unmasked, warn_caller
+from skfdp.data.validation import UtilityWarning, read_safely, unmasked, warn_caller
 from skfdp.privacy.checks import shown
 from skfdp.schema import OpenTable, TableSchema, names_of, plain_text, suffix_of
 

@@ -379,7 +379,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
                 f"for each of the {n_outputs} columns of y."
             )
         for column, own in zip(columns, given, strict=True):
-            reader = Reader(dataclasses.replace(declared, **{self._declares: own}))
+            reader = Reader(declared._replace(**{self._declares: own}))
             column = reader.checked_target(self, column, n_rows, planning)
             read.append(reader.target(self, column, n_rows))
         targets, _, facts = zip(*read, strict=True)
@@ -404,7 +404,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
             columns=column_names(names, n_features),
             target_name=declared.target_name,
             is_weighted="sample_weight" in own,
-            reader=Reader(declared, columns=named),
+            reader=Reader(declared, attributes=named),
             **facts[0],
         )
         if self.epsilon != math.inf:
@@ -442,7 +442,7 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         if mechanism is not None:
             epsilon = _each(mechanism.event("targets").pure_epsilon, n_outputs)
             shape = records.public.n_records, n_outputs
-            generator = mechanism.streams.private("targets", "targets", shape)
+            generator = mechanism.private("targets", "targets", shape)
         y = [self._drawn(*pair, epsilon, generator) for pair in records.target]
         y = y[0] if n_outputs == 1 else np.column_stack(y)
         inner, X, routed = records.X

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import numbers
 from collections.abc import Iterator, Mapping
@@ -953,7 +952,7 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
         for name in () if units.log else ("noise", "interactions"):
             if (own := getattr(found, name)) is not None:
                 changed[name] = own.scaled(units.scale)
-        found = dataclasses.replace(found, coef=coef, intercept=intercept, **changed)
+        found = found._replace(coef=coef, intercept=intercept, **changed)
         attributes = super()._attributes(public, found)
         for name in ("coef_", "intercept_"):
             attributes[name] = attributes[name][0]

@@ -18,7 +18,7 @@ from skfdp.data.records import MOST_ROWS
 from skfdp.data.units import FULL_WEIGHT
 from skfdp.data.validation import check_choice, check_flag, check_number, without_traps
 from skfdp.mechanisms import release
-from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
+from skfdp.mechanisms.release import Mechanism, check_random_state
 from skfdp.privacy.accounting import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import (
@@ -414,7 +414,7 @@ def private_score(
         ),
         seeded=seeded,
     )
-    mechanism = Mechanism((event,), Streams(random_state, "private_score"), units=units)
+    mechanism = Mechanism((event,), random_state, "private_score", units=units)
     if ledger is not None:
         receipt = ledger.charge((event,), label=subject)
         privacy = dataclasses.replace(privacy, receipts=(receipt,))

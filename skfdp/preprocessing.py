@@ -22,7 +22,6 @@ from skfdp.queries.statistics import (
     CrossSum,
     GridRowSum,
     RowSum,
-    centred_scale,
     shrunk_mean,
 )
 from skfdp.reader import Declaration
@@ -107,9 +106,9 @@ def _centring(
     mask, n_records = public.mask, public.n_records
     if regressors is None:
         std = std / n_records
-        mean = shrunk_mean(total / n_records, std)
-        scale = np.full(mean.shape, centred_scale(mean, std))
-        return {"mean_": mean, "coef_": np.zeros((0, len(mean))), "scale_": scale}
+        mean, scale = shrunk_mean(total / n_records, std)
+        found = {"mean_": mean, "coef_": np.zeros((0, len(mean)))}
+        return found | {"scale_": np.full(mean.shape, scale)}
     intercept, coef, ours, theirs = centre(regressors, total, std)
     mean = np.empty(public.n_features)
     mean[mask], mean[~mask] = regressors.mean, intercept
@@ -213,7 +212,7 @@ def centre(
     factors = np.maximum(0.0, 1 - threshold / squares)
     factors[noise > _MOST_NOISE] = 0.0
     slopes = directions @ (factors[:, None] * slopes)
-    mean = shrunk_mean(moments[0] / total, noise_std / total)
+    mean, _ = shrunk_mean(moments[0] / total, noise_std / total)
     intercept = mean - shift @ slopes
     error = float(n_private * (noise_std / total) ** 2 + factors**2 @ noise)
     rest = min(1.0, 1 - statistic[-1] / n_rows) - intercept @ intercept

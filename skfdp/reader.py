@@ -8,7 +8,7 @@ import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -43,7 +43,6 @@ from skfdp.data.target import (
     calling,
     check_exactly,
     check_kind,
-    check_member,
     check_target,
     check_target_bounds,
     declared_labels,
@@ -98,8 +97,7 @@ _IDENTIFIER = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Declaration:
+class Declaration(NamedTuple):
     """What a schema, or the parameters of an estimator, say about a table beforehand.
 
     Notes
@@ -120,6 +118,8 @@ class Declaration:
     target_bounds: tuple | None = None
     max_rows_per_group: int | None = None
     n_records: int | None = None
+    #: Whether epsilon is finite.
+    is_private: bool = True
     #: Whether the fit releases the bounds of the columns.
     releases_bounds: bool = False
     #: The column of exposures.
@@ -175,16 +175,10 @@ class Declaration:
         bounds = found.get("bounds")
         # Comparing an array with "private" would compare each element.
         releases = linear and isinstance(bounds, str) and bounds == "private"
-        return cls(
-            {name: value for name, value in given.items() if name != "ledger"},
-            releases_bounds=releases and given["epsilon"] != math.inf,
-            **found,
-        )
-
-    @property
-    def is_private(self) -> bool:
-        """Whether epsilon is finite."""
-        return self.parameters["epsilon"] != math.inf
+        given.pop("ledger", None)
+        private = given["epsilon"] != math.inf
+        known = {"is_private": private, "releases_bounds": releases and private}
+        return cls(given, **known, **found)
 
     def target_limits(self) -> tuple[float, float]:
         """Return the declared bounds of numbers; infinite if none count."""
@@ -197,21 +191,6 @@ class Declaration:
         if self.schema is None or y is None or is_dask(y):
             return y
         return self.schema.read_outcome(self.target_name, y, typed)
-
-    def check_split(self, mask: np.ndarray) -> None:
-        """Raise ValueError if nothing is private, or if public parts are forbidden."""
-        if not self.is_private:
-            return
-        if mask.all() and self.public_target:
-            raise ValueError(
-                "public_target=True, and every column is declared public, so there is "
-                "nothing to protect: use a scikit-learn estimator."
-            )
-        if self.n_records is not None and (mask.any() or self.public_target):
-            raise ValueError(
-                "neighboring_relation='add_or_remove_one' protects whole records, so "
-                "no part of them can be public: use 'replace_one' or 'replace_special'."
-            )
 
 
 def _check_exposure(model: Any, given: Mapping, found: Mapping) -> None:
@@ -267,14 +246,8 @@ class Reader:
     group_column: str | None = None
     #: Mask of the public columns of X.
     mask: np.ndarray | None = None
-    #: The attributes `n_features_in_` and `feature_names_in_`.
-    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Fitted attributes that describe X."""
-        own = {} if self.encoder is None else {"encoder_": self.encoder}
-        return {**self.columns, **own, "_reader": self}
+    #: The fitted attributes that describe X: its columns, and the encoder.
+    attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def sent(self, classes: np.ndarray | None) -> Reader:
         """Return the reader for workers, with those parameters that they need."""
@@ -282,7 +255,7 @@ class Reader:
         changes = {"public_features": None, "parameters": known}
         if classes is not None:
             changes["classes"] = classes.tolist()
-        declared = dataclasses.replace(self.declaration, **changes)
+        declared = self.declaration._replace(**changes)
         return dataclasses.replace(self, declaration=declared)
 
     def transform(self, model: Any, X: Any) -> np.ndarray | csr_array | LargeTable:
@@ -361,8 +334,9 @@ class Reader:
         if typed:
             named = vars(like if encoder is None else encoder)
             known = "n_features_in_", "feature_names_in_"
-            attributes = {name: named[name] for name in known if name in named}
-            n_features, names = attributes[known[0]], attributes.get(known[1])
+            n_features, names = named[known[0]], named.get(known[1])
+            attributes = {known[0]: n_features}
+            attributes |= {} if names is None else {known[1]: names}
             if encoder is None:
                 mask = public_mask(declared.public_features, n_features, names, frame)
                 if isinstance(declared.bounds, Mapping):
@@ -370,7 +344,19 @@ class Reader:
                         if isinstance(key, numbers.Integral):
                             _check_position(key, _labels_of(names, frame), "bounds")
             encoding = None if encoder is None else Encoding(encoder, mask)
-            declared.check_split(mask if encoding is None else encoding.mask)
+            own = mask if encoding is None else encoding.mask
+            some = own.any() or declared.public_target
+            if declared.is_private and declared.public_target and own.all():
+                raise ValueError(
+                    "public_target=True, and every column is declared public, so there "
+                    "is nothing to protect: use a scikit-learn estimator."
+                )
+            if declared.is_private and some and declared.n_records is not None:
+                raise ValueError(
+                    "neighboring_relation='add_or_remove_one' protects whole records, "
+                    "so no part of them can be public: use 'replace_one' or "
+                    "'replace_special'."
+                )
         else:
             encoding = part.public.encoding
         if encoding is None:  # encoded rows are always finite
@@ -396,6 +382,7 @@ class Reader:
             public = dataclasses.replace(part.public, **of_public)
             return Records(X, target, public, either(is_null, missing))
         columns = column_names(names, n_features)
+        attributes |= {} if encoder is None else {"encoder_": encoder}
         reader = Reader(declared, encoder, group_column, mask, attributes)
         units, n_outputs = None, len(facts.get("classes", ()))
         n_outputs = 1 if n_outputs <= 2 else n_outputs
@@ -517,7 +504,14 @@ class Reader:
         classes = declared.classes
         if y is not None:
             labels = (encode_any if self._takes_any else encode_labels)(y, classes)
-            check_member(labels.classes)
+            several = len(labels.classes) > 2  # which `predict` would refuse
+            if several and calling("sklearn.multiclass", "_fit_binary"):
+                raise ValueError(
+                    f"classes={shown(labels.classes.tolist())} has more than two "
+                    "labels, but each member of one-vs-rest is fitted to 0 and 1: "
+                    "declare [0, 1] (in OutputCodeClassifier [-1, 1]), or fit all "
+                    "classes without it."
+                )
             if not declared.is_private:
                 check_exactly(y, labels)
         elif classes is not None:  # code 0 for every record

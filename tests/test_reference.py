@@ -32,7 +32,6 @@ from skfdp.solvers import (
     Huber,
     NoisyGradientDescent,
     NoisySGD,
-    adaptive_centring,
     centring,
     descent,
     target_scales,
@@ -109,7 +108,7 @@ SETTINGS = {
 def watched(model, X, y, of_rows):
     """Fit, and return what was asked of the mechanism, with the integers."""
     asked, made, latest = [], {}, {"moved": None, "loop": None}
-    noisy, moved = release.add_integer_gaussian, adaptive_centring.moved_rows
+    noisy, moved = release.add_integer_gaussian, centring.moved_rows
     released, loop, updated = Mechanism.release, descent.descent, HeavyBall.update
 
     def query(records, recipe, **per_row):
@@ -155,7 +154,6 @@ def watched(model, X, y, of_rows):
         mock.patch.object(Records, "query", query),
         mock.patch.object(Mechanism, "release", release_of),
         mock.patch.object(release, "add_integer_gaussian", noise),
-        mock.patch.object(adaptive_centring, "moved_rows", moved_of),
         mock.patch.object(centring, "moved_rows", moved_of),
         mock.patch.object(descent, "descent", descent_of),
         mock.patch.object(HeavyBall, "update", update_of),
@@ -168,8 +166,8 @@ def watched(model, X, y, of_rows):
 
 def of_rule(rule, n_columns):
     """Return the edges of bins in each column, and the bin between each two of them."""
-    if isinstance(rule, adaptive_centring.Shells):
-        edges = [adaptive_centring.RADII]
+    if isinstance(rule, centring.Shells):
+        edges = [centring.RADII]
     elif isinstance(rule, statistics.Binades):
         sizes = 2.0 ** np.arange(statistics.FIRST - 1, statistics.LAST)
         # A negative number at an edge is in the bin above it.

@@ -28,7 +28,7 @@ from skfdp.audit.mechanism import (
     moments_of_ratio,
     separation,
 )
-from skfdp.mechanisms.release import Mechanism, Streams
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, calibrate
 from skfdp.solvers import AdaptiveCentering, NoisySGD
 
@@ -112,8 +112,9 @@ def seen_of(pair: Pair, seed: int | None, times: float = 1.0) -> Seen:
     apart = apart / (np.linalg.norm(apart) or 1.0)
     along = np.empty((2, n_releases))
     for side, found in enumerate(along):
-        streams = Streams(seed, f"tight/{pair.name}/table {side}")
-        mechanism = Mechanism((event,), streams, pair.voids[side], pair.asked.units)
+        of_rows = {"is_null": pair.voids[side], "units": pair.asked.units}
+        owner = f"tight/{pair.name}/table {side}"
+        mechanism = Mechanism((event,), seed, owner, **of_rows)
         for step in range(n_releases):
             released = mechanism.release(
                 event.label, pair.queries[side], pair.theta, stream=pair.asked.stream

@@ -17,7 +17,7 @@ from scipy import stats
 from skfdp.addresses import public
 from skfdp.data.grid import sum_unit
 from skfdp.data.validation import check_number
-from skfdp.mechanisms.release import Mechanism, Streams, check_random_state
+from skfdp.mechanisms.release import Mechanism, check_random_state
 from skfdp.privacy import Event, PrivacyPlan, Relation, gdp_epsilon
 from skfdp.privacy.accounting import check_delta, compose, cost
 from skfdp.privacy.entries import FitPlan
@@ -234,7 +234,7 @@ def log_ratios(
     for side in range(2):
         for trial in range(n_trials):
             owner = f"audit_mechanism/table {side}/trial {trial}"
-            mechanism = Mechanism(events, Streams(random_state, owner))
+            mechanism = Mechanism(events, random_state, owner)
             for place, (event, tables) in enumerate(parts):
                 along = np.empty(event.n_steps)
                 for step in range(event.n_steps):

@@ -14,16 +14,21 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from skfdp.data.cells import as_array, exact, is_numeric, is_odd, numbers, type_kind
 from skfdp.data.grid import row_blocks, stored_entries
-from skfdp.data.sources import LargeTable, check_room, large_table, read_safely
+from skfdp.data.sources import LargeTable, check_room, large_table
 from skfdp.data.target import is_missing, real
-from skfdp.data.validation import unmasked
+from skfdp.data.validation import read_safely, unmasked
 from skfdp.privacy.checks import shown, spelling
 from skfdp.privacy.events import Relation
 
 
 def is_frame(X: Any) -> bool:
     """Whether X is a table of pandas, polars or pyarrow."""
-    return any(hasattr(type(X), n) for n in ("iloc", "get_columns", "column_names"))
+    kind = type(X)
+    return (
+        hasattr(kind, "iloc")
+        or hasattr(kind, "get_columns")
+        or hasattr(kind, "column_names")
+    )
 
 
 def is_dask(X: Any) -> bool:
@@ -223,11 +228,6 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + ", ..." * (len(names) > 5)
 
 
-def kind_of(X: Any) -> str:
-    """Return the dtype kind of a numpy array, or "" for anything else."""
-    return X.dtype.kind if isinstance(X, np.ndarray) else ""
-
-
 _DECLARE = "declare all columns by TableSchema({{{{{{}}: {}, ...}}}})"
 #: Content of columns that are not numbers, and a remedy for each.
 _NOT_NUMBERS = {
@@ -260,7 +260,7 @@ def declared_numbers(X: Any, bounds: Any, typed: bool = True) -> Any:
         X = Table.from_batches([X])
     if not (is_frame(X) and len(X.shape) == 2):
         X = unmasked(X)
-        kind = kind_of(X)
+        kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
         duration = kind == "m" and type_kind(X) == "duration"
         declared = bounds is not None and kind in ("c", "U", "S")
         if kind in ("m", "M") and not duration:
@@ -476,9 +476,8 @@ def shaped_target(y, n_rows: int, as_objects: bool = True) -> np.ndarray:
         if as_objects and isinstance(y, (list, tuple)):
             y = np.array(y, dtype=object)
         column = one_column(y)
-        if kind_of(column) in ("", "c") and (
-            type_kind(column) == "complex" or is_odd(column)
-        ):
+        plain = isinstance(column, np.ndarray) and column.dtype.kind != "c"
+        if not plain and (type_kind(column) == "complex" or is_odd(column)):
             y = exact(column)
         y = column_or_1d(y, warn=True)
     except Exception as error:
@@ -569,14 +568,12 @@ def name_facts(
     shown = tuple(names[True])
     if target is not None:
         names[bool(public_target)][target] = None
-    both = names[True].keys() & names[False]
-    both = sorted([name for name in both if isinstance(name, str)])
-    if both:
+    if both := sorted(names[True].keys() & names[False]):
         raise ValueError(
             f"{both[0]!r} is the name of a public and of a private column or target of "
             "this fit: declare both public or both private, or rename one."
         )
-    unnamed = ["columns"] * (not all([isinstance(name, str) for name in columns]))
+    unnamed = ["columns"] * bool({*map(type, columns)} - {str})
     unnamed += ["target"] * (has_target and target is None)
     return {
         "public_features": shown,

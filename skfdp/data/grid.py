@@ -634,7 +634,8 @@ class InputScaler:
 
     def door(self, X: np.ndarray | csr_array) -> np.ndarray | csr_array:
         """Return scaled (with `normalize` normalised) rows, divided by `reach`."""
-        rows = self.mapped(X) if self.normalize else self.scale(X)
+        rows = self.scale(X)
+        rows = self.shorten(rows) if self.normalize else rows
         return rows if self.reach == 1 else times_columns(rows, 1 / self.reach)
 
     def of_public(self, public: np.ndarray) -> InputScaler:
@@ -801,7 +802,7 @@ def _pair(value: Any, name: str, single: bool = False) -> list[np.ndarray]:
     keyed, ends = isinstance(value, dict) or hasattr(value, "columns"), []
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         low, high = None if keyed else value
-        ends = [np.asarray(end, dtype=np.float64) for end in (low, high)]
+        ends = [np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)]
     if not ends or (single and any(end.size != 1 for end in ends)):
         raise ValueError(
             f"{name}={shown(value)} must be a pair (low, high) of numbers or arrays, "

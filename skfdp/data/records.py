@@ -131,6 +131,8 @@ class PublicRecords:
     is_narrowed: bool = computed()
     #: The `Declaration` about the table.
     declared: Any = computed()
+    #: The blocks of encoded columns; empty without a schema.
+    effects: tuple[Block, ...] = computed()
 
     def __post_init__(self):
         n_private = int((~self.mask).sum())
@@ -142,7 +144,7 @@ class PublicRecords:
         if longest is None:
             longest = math.sqrt(n_private) if private_bounded else math.inf
         n_counts, total_weight, reach = self.n_records, self.n_records, 1.0
-        shares, unit = None, "record"
+        shares, unit, encoding = None, "record", self.encoding
         if self.units is not None:
             reach, shares, unit = self.units.reach, self.units.shares, self.units.unit
             n_counts, total_weight = int(self.units.weights.sum()), self.units.total
@@ -162,7 +164,8 @@ class PublicRecords:
             n_effective=self.n_records / reach,
             shares=shares,
             unit=unit,
-            is_narrowed=self.sparse and self.encoding is not None,
+            is_narrowed=self.sparse and encoding is not None,
+            effects=() if encoding is None else tuple(encoding.encoder.blocks_),
             declared=getattr(self.reader, "declaration", None),
         )
 
@@ -180,11 +183,6 @@ class PublicRecords:
     def X(self) -> np.ndarray | csr_array | LargeTable:
         """The unscaled public columns, shape (n_rows, n_public)."""
         return self._table if self.mask.all() else self._table[:, self.mask]
-
-    @property
-    def effects(self) -> tuple[Block, ...]:
-        """The blocks of encoded columns; empty without a schema."""
-        return () if self.encoding is None else tuple(self.encoding.encoder.blocks_)
 
     @functools.cached_property
     def public_scaler(self) -> InputScaler:

@@ -95,30 +95,6 @@ def request(memory: mmap.mmap, row_bytes: int, batch: np.ndarray) -> None:
             memory.madvise(mmap.MADV_WILLNEED, page, size)
 
 
-_FAILED = (
-    "the table cannot be read because one of its files is missing, truncated, changed "
-    "or damaged, or the disk fails: restore the file and fit again."
-)
-
-
-def read_safely(
-    read: Callable[..., Any],
-    *arguments: Any,
-    message: str = _FAILED,
-    kind: type[Exception] = OSError,
-) -> Any:
-    """Call a reader; any error becomes one of this kind, which quotes no value."""
-    try:
-        return read(*arguments)
-    except MemoryError:
-        raise
-    except Exception:  # any error of a library may quote a value
-        pass
-    # Raised outside the handler: the original error may quote a value, and must not be
-    # attached as context.
-    raise kind(message)
-
-
 # A `LargeTable` reads from a source: a two-dimensional array, such as a memory map, or
 # an object with `shape`, `dtype`, and ``source[rows]`` for a slice of rows or for
 # increasing row numbers. If its rows are in a file, it has a true attribute `on_disk`.

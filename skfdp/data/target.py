@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
-from skfdp.data.sources import read_safely
-from skfdp.data.validation import check_interval, check_size
+from skfdp.data.validation import check_interval, check_size, read_safely
 from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy.checks import computed, shown
 from skfdp.privacy.checks import text as checked_text
@@ -694,16 +693,6 @@ def calling(module: str, function: str) -> Any:
     while frame and (frame.f_globals.get("__name__"), frame.f_code.co_name) != place:
         frame = frame.f_back
     return frame
-
-
-def check_member(classes: np.ndarray) -> None:
-    """Refuse several classes in a member of one-vs-rest, which `predict` would do."""
-    if len(classes) > 2 and calling("sklearn.multiclass", "_fit_binary"):
-        raise ValueError(
-            f"classes={shown(classes.tolist())} has more than two labels, but each "
-            "member of one-vs-rest is fitted to 0 and 1: declare [0, 1] (in "
-            "OutputCodeClassifier [-1, 1]), or fit all classes without it."
-        )
 
 
 def check_exactly(y: np.ndarray, labels: Labels) -> None:

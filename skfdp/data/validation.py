@@ -130,6 +130,30 @@ def _may_be_masked(value: Any) -> bool:
     return isinstance(value, np.ma.MaskedArray)
 
 
+_FAILED = (
+    "the table cannot be read because one of its files is missing, truncated, changed "
+    "or damaged, or the disk fails: restore the file and fit again."
+)
+
+
+def read_safely(
+    read: Callable[..., Any],
+    *arguments: Any,
+    message: str = _FAILED,
+    kind: type[Exception] = OSError,
+) -> Any:
+    """Call a reader; any error becomes one of this kind, which quotes no value."""
+    try:
+        return read(*arguments)
+    except MemoryError:
+        raise
+    except Exception:  # any error of a library may quote a value
+        pass
+    # Raised outside the handler: the original error may quote a value, and must not be
+    # attached as context.
+    raise kind(message)
+
+
 # Guards around every fit: floating-point traps, sample weights, warnings.
 #
 # ``np.seterr(all="raise")`` turns an overflow or a denormal product into an exception.

@@ -22,9 +22,10 @@ from skfdp.data.grid import blocks
 from skfdp.data.records import Records
 from skfdp.data.validation import UtilityWarning, warn_caller
 from skfdp.mechanisms.release import KEEPER, generator_of
-from skfdp.privacy.entries import FitPlan, Receipt, package_versions
+from skfdp.privacy.entries import Receipt, package_versions
 from skfdp.privacy.events import PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
+from skfdp.privacy.report import PrivacyReport
 
 try:
     import fcntl
@@ -90,7 +91,9 @@ class NoiseKey:
     def __str__(self) -> str:
         return f"checkpoint({str(self.path)!r})"
 
-    def open(self, records: Records, facts: Mapping[str, Any], plan: FitPlan) -> None:
+    def open(
+        self, records: Records, facts: Mapping[str, Any], report: PrivacyReport
+    ) -> None:
         """Lock the file, and read the key of this fit, or write a new one."""
         if self.used:
             raise ValueError(f"{self} is for one fit: enter a new one for each fit.")
@@ -110,7 +113,7 @@ class NoiseKey:
             raise ValueError(f"{self} is a file of another kind: give another path.")
         self.used, self._is_new = True, len(head) < _HEAD  # new: not charged yet
         self._key = secrets.token_bytes(32) if self._is_new else head[16:48]
-        self._digest = self.hashed(*_facts(records, facts, plan))
+        self._digest = self.hashed(*_facts(records, facts, report))
         if self._is_new:
             os.fchmod(self._file, 0o600)
             os.pwrite(self._file, _MAGIC + self._key + self._digest, 0)
@@ -173,14 +176,14 @@ class NoiseKey:
 
 
 def _facts(
-    records: Records, facts: Mapping[str, Any], plan: FitPlan
+    records: Records, facts: Mapping[str, Any], report: PrivacyReport
 ) -> Iterator[bytes]:
     """Yield hashes of everything that decides the sums of a fit."""
     found, X, units = records.public, records.X, records.public.units
     blas = {one.get("architecture") for one in threadpool_info()}
     processor = np.show_config(mode="dicts")["SIMD Extensions"], blas
     yield _hash((package_versions(), version("numba"), processor))
-    yield _hash((plan.subject, [event.to_dict() for event in plan.events]))
+    yield _hash((report.subject, [event.to_dict() for event in report.events]))
     for name in sorted(facts.keys() - {"n_jobs"}):
         try:
             yield _hash((name, facts[name]))

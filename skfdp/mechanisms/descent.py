@@ -6,11 +6,10 @@ no privacy.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ from skfdp.queries import Query
 MOST_NOISE_LEFT = 20.0
 
 
-@dataclasses.dataclass(frozen=True)
-class HeavyBall:
+class HeavyBall(NamedTuple):
     """Momentum descent with a step size that decays linearly, to zero by default.
 
     Notes
@@ -44,14 +42,14 @@ class HeavyBall:
     learning_rate: float | np.ndarray
     momentum: float  # factor of the velocity, in [0, 1)
     n_steps: int  # over which the step size decays
+    #: Standard deviation of the noise in one entry of each gradient, shape (n_iter,),
+    #: for up to `n_steps` steps.
+    stds: np.ndarray
     radius: float | None = None  # of the L2 ball onto which iterates are projected
     decay: float = 1.0  # fraction of the first step size, over all steps
     #: Curvature D of a penalty ``sum of D theta**2 / 2``, in the units of the gradient,
     #: float64 of theta's shape; None means no penalty.
     curvature: np.ndarray | None = None
-    #: Standard deviation of the noise in one entry of each gradient, shape (n_iter,),
-    #: for up to `n_steps` steps.
-    stds: np.ndarray = dataclasses.field(kw_only=True)
 
     def update(
         self, theta: np.ndarray, velocity: np.ndarray, gradient: np.ndarray, step: int
@@ -156,9 +154,7 @@ class HeavyBall:
         pairs = np.stack([np.broadcast_to(a, shape).ravel() for a in (rate, penalty)])
         # Columns of equal scale have equal pairs, so there are few distinct pairs.
         (rate, penalty), places = np.unique(pairs, axis=1, return_inverse=True)
-        _, variance = dataclasses.replace(self, learning_rate=rate).moments(
-            0.0, penalty
-        )
+        _, variance = self._replace(learning_rate=rate).moments(0.0, penalty)
         return np.sqrt(variance)[places.reshape(-1)].reshape(shape)
 
 

@@ -30,9 +30,8 @@ from skfdp import kernels
 from skfdp.data.grid import MAX_STD
 from skfdp.data.units import Units
 from skfdp.privacy.checks import shown
-from skfdp.privacy.events import ROUNDING, Event, PrivacyBudgetError
-from skfdp.queries import Query
-from skfdp.queries.weighted import weighted
+from skfdp.privacy.events import ROUNDING, Event, PrivacyBudgetError, Relation
+from skfdp.queries import Query, weighted
 
 # Long integers compute the normals and gaps that float64 cannot round with certainty.
 #
@@ -547,16 +546,17 @@ class _Checked(NamedTuple):
     query: Query  # the same with weighted rows
     stds: np.ndarray  # of the noise of each release
     units: np.ndarray  # grid unit of each sum
-    generator: Any  # of the noise; see `Mechanism._generator`
+    generator: Any  # of the noise; see `Mechanism._stream`
 
 
-class Mechanism:
+class Mechanism(Streams):
     """The release function of a fit: a sum is released only if its event was charged.
 
-    The charged `events` have distinct labels. `streams` are the source of noise and
-    sampling. A fit must have a single mechanism: two mechanisms with the same events
-    and seeded streams would repeat the noise. The private `is_null` marks null records
-    (None: there are none), and `units` are public weights and persons of the rows.
+    The charged `events` have distinct labels. Noise and sampling are drawn from the
+    streams of this object. A fit must have a single mechanism: two mechanisms with the
+    same events and the same seed would repeat the noise. The private `is_null` marks
+    null records (None: there are none), and `units` are public weights and persons of
+    the rows.
 
     Notes
     -----
@@ -588,10 +588,14 @@ class Mechanism:
     def __init__(
         self,
         events: Iterable[Event],
-        streams: Streams,
+        random_state: int | None,
+        owner: type | str,
+        *,
+        key: Any = None,
         is_null: np.ndarray | None = None,
         units: Units | None = None,
     ):
+        super().__init__(random_state, owner, key)
         self._is_null, self._units = is_null, units
         self._events: dict[str, Event] = {}
         samples = False
@@ -604,7 +608,6 @@ class Mechanism:
             self._events[event.label] = event
             samples |= event.sampling_rate < 1
         compile_sampler(samples, kernels.compiles)
-        self.streams = streams
         # Numbers of releases by full label, shared with the mechanisms of `within`.
         self._released: Counter[str] = Counter()
         self._generators: dict[tuple[str, str], np.random.Generator] = {}
@@ -681,7 +684,7 @@ class Mechanism:
             )
         if self._units is not None:
             query = weighted(query, self._units)
-        moved = query.sensitivity(event.relation)
+        moved = query.sensitivity(Relation.of(event.neighboring_relation))
         for name, asked, charged in (
             ("clip_norm", query.clip_norm, event.clip_norm),
             ("sensitivity", moved, event.sensitivity),
@@ -695,7 +698,7 @@ class Mechanism:
                 )
         stds = event.step_stds
         units = np.broadcast_to(query.unit(stds), stds.shape)
-        generator = self._generator(event, stream, query)
+        generator = self._stream(event, stream, query)
         return _Checked(event, stream, given, query, stds, units, generator)
 
     def _released_now(
@@ -724,7 +727,7 @@ class Mechanism:
         if rate < 1:
             key = event.label, query.n_rows if units is None else units.n_units
             if key not in self._batches:
-                generator = self._generator(event, _SAMPLING, query)
+                generator = self._stream(event, _SAMPLING, query)
                 # A query over remote rows (Dask) provides its own sampler.
                 sampler = getattr(query, "sampler", PoissonBatches)
                 self._batches[key] = sampler(generator, key[1], rate)
@@ -732,18 +735,18 @@ class Mechanism:
             batch = batch if units is None else units.rows_of(batch)
         return not_null(batch, self._is_null, query.n_rows)
 
-    def _generator(self, event: Event, stream: str, query: Query) -> Any:
+    def _stream(self, event: Event, stream: str, query: Query) -> Any:
         """Return a private stream, which later calls continue.
 
         With a checkpoint, return the function from a sum to the stream of its noise.
         """
-        if self.streams.key is not None and stream != _SAMPLING:
-            name = f"{self.streams.path}/{event.label}/{stream}"
-            return functools.partial(self.streams.key.noise, name)
+        if self.key is not None and stream != _SAMPLING:
+            name = f"{self.path}/{event.label}/{stream}"
+            return functools.partial(self.key.noise, name)
         key = event.label, stream
         if key not in self._generators:
             shape = query.shape if stream != _SAMPLING else (query.n_rows,)
-            self._generators[key] = self.streams.private(stream, event.label, shape)
+            self._generators[key] = self.private(stream, event.label, shape)
         return self._generators[key]
 
 

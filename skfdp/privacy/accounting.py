@@ -1,4 +1,4 @@
-"""Privacy curves: delta as a function of epsilon, for a composition of events.
+"""Privacy curves of compositions of events, and the least noise within a budget.
 
 Guarantees
 ----------
@@ -25,7 +25,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -816,9 +816,8 @@ def _search(
     return math.exp(high if math.isfinite(high) else x0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """The budget of a fit, and the fields that all of its events share.
+class Budget(NamedTuple):
+    """The checked budget of a fit, and the fields that all of its events share.
 
     A privacy unit changes a sum at most `reach` times as much as one record; see
     `data.units`. Methods plan for records; `event` and `release_once` multiply by
@@ -835,17 +834,17 @@ class Budget:
     before: tuple[Event, ...] = ()
     reach: float = 1.0
 
-    @functools.cached_property
+    @property
     def mu(self) -> float:
         """Gaussian-DP parameter of the budget that remains after `before`."""
-        whole = gdp_mu(self.epsilon, self.delta)
+        whole = _largest_mu(self.epsilon, self.delta)
         if not self.before:
             return whole
         return math.sqrt(whole**2 - sum(float(e.mu or 0) ** 2 for e in self.before))
 
     def after(self, *events: Event) -> Budget:
         """Return the budget for the releases after these events."""
-        return dataclasses.replace(self, before=(*self.before, *events))
+        return self._replace(before=(*self.before, *events))
 
     def counted(self) -> tuple[str, ...]:
         """Return the requirement of a public number of rows, if it is not met."""
@@ -857,7 +856,7 @@ class Budget:
         if share == 1:
             return self
         epsilon = gdp_epsilon(self.delta, math.sqrt(share) * self.mu)
-        return dataclasses.replace(self, epsilon=epsilon, before=())
+        return self._replace(epsilon=epsilon, before=())
 
     def event(
         self,

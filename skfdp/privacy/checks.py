@@ -105,9 +105,10 @@ def number(
     return found
 
 
-def positive(name: str, value: Any) -> float:
-    """Return the value as a finite positive float, or raise ValueError."""
-    return number(name, value, "a finite positive number", 0, closed="neither")
+#: Return the value as a finite positive float, or raise ValueError.
+positive = functools.partial(
+    number, expected="a finite positive number", low=0, closed="neither"
+)
 
 
 def count(name: str, value: Any, least: int = 1) -> int:

@@ -140,32 +140,6 @@ def step_stds(noise_std: float, n_steps: int, noise_decay: float) -> np.ndarray:
     return noise_std * (1 - np.arange(n_steps) / n_steps) ** (-noise_decay / 2)
 
 
-def check_decay(noise_decay: float, noise_std: float, n_steps: int) -> float:
-    """Return the exponent of a noise schedule as a float, or raise ValueError.
-
-    The exponent must be finite and at least 0. An exponent above 0 is refused if the
-    plan has too many steps, or if the noise of the last step would be infinite.
-    """
-    if type(noise_decay) is float and noise_decay == 0:
-        return noise_decay
-    expected = "a finite number of at least 0"
-    found = checks.number("noise_decay", noise_decay, expected, 0, closed="left")
-    if found == 0:
-        return found
-    if n_steps > _MOST_SCHEDULED:
-        raise ValueError(
-            f"noise_decay={found!r} needs at most {_MOST_SCHEDULED} steps, got "
-            f"n_steps={n_steps}: take fewer steps, or constant noise by noise_decay=0."
-        )
-    # The last step has the most noise.
-    if math.log(noise_std) + found / 2 * math.log(2 * n_steps) > math.log(1e300):
-        raise ValueError(
-            f"noise_decay={found!r} makes the noise of the last steps infinite: choose "
-            "a smaller decay, such as 1."
-        )
-    return found
-
-
 @functools.lru_cache(maxsize=256)
 def inverse_squares(noise_std: float, n_steps: int, noise_decay: float) -> float:
     """Return the sum of ``1 / stds**2`` over all steps, divided by the first term."""
@@ -378,7 +352,7 @@ class Event:
     pure_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        relation = self.relation
+        relation = Relation.of(self.neighboring_relation)
         # Python floats only: dp_accounting treats other number types differently, and
         # JSON has no NumPy integers.
         expected = "a tuple of finite positive numbers"
@@ -398,6 +372,9 @@ class Event:
         pure = checks.number(
             "pure_epsilon", self.pure_epsilon, expected, 0, closed="left"
         )
+        decay = checks.number(
+            "noise_decay", self.noise_decay, expected, 0, closed="left"
+        )
         size = _ZERO if pure else checks.positive
         values: dict[str, Any] = {
             "label": checks.text("label", self.label),
@@ -405,6 +382,7 @@ class Event:
             "clip_norm": size("clip_norm", self.clip_norm),
             "sensitivity": size("sensitivity", self.sensitivity),
             "pure_epsilon": pure,
+            "noise_decay": decay,
             "n_steps": checks.count("n_steps", self.n_steps),
             "sampling_rate": checks.number(
                 "sampling_rate",
@@ -454,8 +432,19 @@ class Event:
                 f"noise_std={least!r} is negligible compared with sensitivity="
                 f"{moved!r}: such a release has no privacy guarantee."
             )
-        decay = check_decay(self.noise_decay, least, self.n_steps)
-        vars(self)["noise_decay"] = decay
+        if decay and self.n_steps > _MOST_SCHEDULED:
+            raise ValueError(
+                f"noise_decay={decay!r} needs at most {_MOST_SCHEDULED} steps, got "
+                f"n_steps={self.n_steps}: take fewer steps, or constant noise by "
+                "noise_decay=0."
+            )
+        # The last step has the most noise.
+        most = math.log(least) + decay / 2 * math.log(2 * self.n_steps)
+        if decay and most > math.log(1e300):
+            raise ValueError(
+                f"noise_decay={decay!r} makes the noise of the last steps infinite: "
+                "choose a smaller decay, such as 1."
+            )
         if decay and (self.sampling_rate < 1 or len(self.noise_std) != 1):
             raise ValueError(
                 f"noise_decay={decay!r} needs the full batch and one noise_std, got "
@@ -893,6 +882,9 @@ KNOWN = {
     if isinstance(one, Assumption)
 }
 _NOT_SECRET = dataclasses.replace(KNOWN["noise_secret"], enforced=False)
+_IMPLIED_WITH_SEED = tuple(
+    _NOT_SECRET if one.key == _NOT_SECRET.key else one for one in _IMPLIED
+)
 
 
 def recognised(stated: Assumption) -> Assumption:
@@ -940,7 +932,4 @@ def implied_assumptions(
         *(several and disclosed and nameless, several and persons),
         several and (sampled or pure),
     )
-    found = list(itertools.compress(_IMPLIED, holds))
-    if seeded:
-        found[found.index(KNOWN["noise_secret"])] = _NOT_SECRET
-    return found
+    return list(itertools.compress(_IMPLIED_WITH_SEED if seeded else _IMPLIED, holds))

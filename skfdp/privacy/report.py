@@ -227,12 +227,10 @@ class PrivacyReport:
                 # Events hold names of public columns, or positions if the data have no
                 # names.
                 disclosed = guarantee.public.union(columns)
-                names = [*map(checks.plain, feature_names)]
-                private = dict.fromkeys(
-                    name
-                    for position, name in enumerate(names)
-                    if name not in disclosed and position not in disclosed
-                )
+                private = dict[str | int, None]()
+                for position, name in enumerate(map(checks.plain, feature_names)):
+                    if disclosed.isdisjoint((position, name)):
+                        private[name] = None
         if not target_name:  # take it from the events, if they agree
             named -= {None}
             target_name = named.pop() if len(named) == 1 else None

@@ -167,24 +167,19 @@ class GridRowSum(_Sum):
 # What a released mean of rows of norm 1 tells, as post-processing.
 
 
-def shrunk_mean(mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Shrink a released mean toward zero by James-Stein, as post-processing."""
-    square = float(mean @ mean)
-    if square == 0:
-        return mean
-    error = mean.size * noise_std**2
-    # The mean of rows with norms of at most 1 has a norm of at most 1.
-    return mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
+def shrunk_mean(mean: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Shrink a released mean toward zero by James-Stein, as post-processing.
 
-
-def centred_scale(mean: np.ndarray, noise_std: float) -> float:
-    """Return the factor that rescales centred rows to a norm of about 1.
-
-    Before centring the rows have norm 1. The factor multiplies the error of the
-    released mean, too, and is limited to keep it below the norm of a row.
+    Return it with the factor that rescales centred rows to a norm of about 1. The
+    factor multiplies the error of the released mean, too, and is limited to keep it
+    below the norm of a row.
     """
-    error = max(mean.size * noise_std**2, 1e-6)
-    return 1 / math.sqrt(max(1 - float(mean @ mean), min(0.05, error)))
+    error, square = mean.size * noise_std**2, float(mean @ mean)
+    if square != 0:
+        # The mean of rows with norms of at most 1 has a norm of at most 1.
+        mean = mean * min(max(0.0, 1 - error / square), 1 / (1 + error))
+    least = min(0.05, max(error, 1e-6))
+    return mean, 1 / math.sqrt(max(1 - float(mean @ mean), least))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +295,7 @@ class LabelSum(_Sum):
     def fits_grid(self, noise_std: float, units: Units | None) -> bool:
         """Whether the noise of the sum, planned for records, is at most `SAFE_STD`."""
         step = 1.0
-        if units is not None:  # as in `sensitivity` and `unit` of `weighted.Weighted`
+        if units is not None:  # as in `sensitivity` and `unit` of `queries.Weighted`
             noise_std, step = units.reach * noise_std, units.step
         return bool(noise_std <= SAFE_STD * self.unit(noise_std / step) * step)
 

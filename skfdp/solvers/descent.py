@@ -174,7 +174,8 @@ def released_log_odds(
     recipe = functools.partial(LabelSum.of, n_outputs=n_classes, row_bound=1.0)
     counts = mechanism.release(CLASS_COUNTS, records.query(recipe))[:, 0]
     noise_std = float(found.noise_std[0])
-    check_counts(counts, noise_std, public, found.relation)
+    relation = Relation.of(found.neighboring_relation)
+    check_counts(counts, noise_std, public, relation)
     # The frequencies sum to 1, so their mean is known.
     noisy = 1 / n_classes + (counts - counts.mean()) / n
     std = max(noise_std * math.sqrt(1 - 1 / n_classes) / n, 1e-9)
@@ -305,7 +306,16 @@ def noise_of(
     variance = coordinates.mean_error**2 * (weights**2).sum(axis=1)
     if counts is not None:
         std = float(counts.noise_std[0]) / public.n_records
-        variance = variance + _of_log_odds(coordinates.bias * start[:, -1], std)
+        margins, n_classes = coordinates.bias * start[:, -1], public.n_classes
+        if len(margins) == 1:
+            # Frequencies are centred, so each has half of the difference of the two
+            # noises.
+            share = 1 / (1 + np.exp(-margins))
+            variance = variance + (std / (share * (1 - share))) ** 2 / 2
+        else:
+            share = np.exp(margins - margins.max())
+            own = (std * share.sum() / share) ** 2
+            variance = variance + (own * (1 - 2 / n_classes) + own.sum() / n_classes**2)
     # The factor that multiplied each column of the released step.
     step, scaled = ended - start, theta - start
     if len(step) > 1:  # predictions do not depend on the mean over the classes
@@ -344,17 +354,6 @@ def noise_of(
     J = matrix_of(coordinates.fold, n_columns)
     remaining = np.eye(len(J)) - J @ gone @ np.linalg.pinv(J)
     return dataclasses.replace(noise, remaining=remaining)
-
-
-def _of_log_odds(margins: np.ndarray, std: float) -> np.ndarray:
-    """Return the variances of log odds, if class frequencies have the error `std`."""
-    if len(margins) == 1:
-        # Frequencies are centred, so each has half of the difference of the two noises.
-        share = 1 / (1 + np.exp(-margins))
-        return (std / (share * (1 - share))) ** 2 / 2
-    share = np.exp(margins - margins.max())
-    own, n_classes = (std * share.sum() / share) ** 2, len(share)
-    return own * (1 - 2 / n_classes) + own.sum() / n_classes**2
 
 
 #: What ``class_weight="balanced"`` needs of a descent.
@@ -438,8 +437,16 @@ class Descent:
             found["coordinates"] = coordinates
             if budget.relation.replaces:
                 found["rows"] = coordinates.grid(public.mapped)
-        model = self._public_model(public, budget)
-        if model is not None:
+        spec, model = None if public.mask.all() else self.public_model, None
+        if isinstance(spec, str) and spec == "auto":
+            usual = self.scales is None or self.scales.fit_intercept
+            usual = usual and public.has_target and self.padding is None
+            size = public.n_records, public.n_classes, public.n_private
+            many = public.n_classes >= parameters.MANY_CLASSES
+            if not usual or (many and parameters.is_far(budget.mu, *size)):
+                spec = None
+        if spec is not None:
+            model = self._resolved(spec, public)
             margins = model.training_margins(public.rows(), public.target, public.units)
             if not np.isfinite(margins).all():
                 raise ValueError(
@@ -459,19 +466,6 @@ class Descent:
             known = public.rows(), public.target, public.units
             found["fitted"] = self._resolved("auto", public).training_margins(*known)
         return DescentStart(**found)
-
-    def _public_model(self, public: PublicRecords, budget: Budget) -> Any:
-        spec = self.public_model
-        if spec is None or public.mask.all():
-            return None
-        if isinstance(spec, str) and spec == "auto":
-            usual = self.scales is None or self.scales.fit_intercept
-            usual = usual and public.has_target and self.padding is None
-            size = public.n_records, public.n_classes, public.n_private
-            many = public.n_classes >= parameters.MANY_CLASSES
-            if not usual or (many and parameters.is_far(budget.mu, *size)):
-                return None
-        return self._resolved(spec, public)
 
     def _resolved(self, spec: Any, public: PublicRecords) -> Any:
         # Trees would take every core, and many times as long if others use them.
@@ -640,7 +634,7 @@ class Descent:
         # Exact gradients: of a public loss, and a correction of the bias of clipping.
         exact = []
         if self.padding is not None:
-            sampler = mechanism.streams.public("batch")
+            sampler = mechanism.public("batch")
             given = query, sampler, self.loop.public_batch_size
             exact.append(public_model.padded_gradient(*given))
         # With a log link no correction is needed, because the mean rate is released.
@@ -661,7 +655,7 @@ class Descent:
         )
         ended, taken = theta, rule
         if n_iter < last.n_steps:  # a callback stopped the descent
-            taken = dataclasses.replace(rule, stds=rule.stds[:n_iter])
+            taken = rule._replace(stds=rule.stds[:n_iter])
         answer = answer_of(taken, steps, public)
         along, measured = np.zeros_like(theta), 0.0
         known = (public, query, coordinates, rule), prepared, plan, mechanism
@@ -730,7 +724,7 @@ class Descent:
         padded, pads = None, self.padding is not None
         if pads and not public.mask.all():
             scale = self.loop.padding_scale if self.padding == "gaussian" else 0.0
-            drawn = scale, mechanism.streams.public("padding")
+            drawn = scale, mechanism.public("padding")
             padded = public_model.drawn_rows(public, coordinates, *drawn)
         recipe = functools.partial(
             gradients,
@@ -760,7 +754,7 @@ class Descent:
         # iterate would depend only on the last releases, which are the noisiest.
         pace = 2 * (1 - rule.momentum) / rule.n_steps
         rate = np.minimum(rate, TIME_CONSTANTS * pace / np.maximum(curvature, 1e-300))
-        return dataclasses.replace(rule, learning_rate=rate, curvature=curvature)
+        return rule._replace(learning_rate=rate, curvature=curvature)
 
     def shrinks_blocks(self, public: PublicRecords) -> bool:
         """Whether each block of weights is shrunk by itself, as with defaults."""

@@ -526,7 +526,7 @@ class WithInteractions:
             if noise is not None:
                 noise = noise.mapped(lambda coef: coef[:, :n_features])
             own = self._released(prepared, means, weights)
-            return dataclasses.replace(found, coef=coef, noise=noise, interactions=own)
+            return found._replace(coef=coef, noise=noise, interactions=own)
 
         steps = of_model(on_step, parted)
         return parted(method.run(records, prepared.own, plan, mechanism, steps))

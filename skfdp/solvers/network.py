@@ -365,7 +365,7 @@ class NetworkDescent:
         coordinates = Coordinates(
             input_scaler, np.zeros(public.n_features), 1.0, min(1.0, 1 / bound)
         )
-        network = glorot(self.widths, mechanism.streams.public("network"))
+        network = glorot(self.widths, mechanism.public("network"))
         biases = [coordinates.bias * bound, *[1.0] * (len(network.coefs) - 1)]
         (event,) = plan.events
         query = self._query(records, coordinates, event.clip_norm, mechanism)
@@ -383,7 +383,7 @@ class NetworkDescent:
 
         exact = []
         if query.padded is not None:
-            generator = mechanism.streams.public("batch")
+            generator = mechanism.public("batch")
             exact = [padded_gradient(query, generator, loop.public_batch_size)]
         theta, n_iter = descent(
             mechanism,
@@ -405,7 +405,7 @@ class NetworkDescent:
         rows = scaled_rows(coordinates.grid(records.mapped), bound, bits.activation)
         padded = None
         if self.public_loss is not None:
-            generator = mechanism.streams.public("padding")
+            generator = mechanism.public("padding")
             pads = self.public_loss == "gaussian"
             scale = self.loop.padding_scale if pads else 0.0
             grid = drawn_rows(public, coordinates, scale, generator)

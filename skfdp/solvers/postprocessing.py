@@ -342,9 +342,8 @@ def temperature(
     for point, slope in zip(POINTS, slopes, strict=True):
         modelled = curvatures * (point - factors[:, None])
         log = log - ((modelled - slope) / noise_std) ** 2 / 2
-    weights = np.stack(
-        [np.exp(one - one.max()).sum(axis=1) for one in (log, log_prior)]
-    )
+    both = np.stack([log, log_prior])
+    weights = np.exp(both - both.max(axis=(1, 2), keepdims=True)).sum(axis=2)
     weights /= weights.sum(axis=1, keepdims=True)
     means = weights @ factors
     left, before = weights @ factors**2 - means**2
@@ -1123,8 +1122,7 @@ def _quadratic(rows: np.ndarray, matrices: np.ndarray) -> np.ndarray:
 STRONGEST = 1e30
 
 
-@dataclasses.dataclass(frozen=True)
-class LinearFit:
+class LinearFit(NamedTuple):
     """A linear model on ``input_scaler(X)``, with a public model if there is one."""
 
     coef: np.ndarray  # (n_outputs, n_features)
@@ -1150,19 +1148,18 @@ class LinearFit:
             last = noise.estimate[:, -1:] - self.log_odds[:, None]
             estimate = np.hstack([noise.estimate[:, :-1], last])
             noise = dataclasses.replace(noise, estimate=estimate)
-        return dataclasses.replace(self, intercept=intercept, noise=noise)
+        return self._replace(intercept=intercept, noise=noise)
 
     def embedded(self, columns: np.ndarray) -> LinearFit:
         """Return the fit with weights of 0 for columns outside the mask `columns`."""
         coef = np.zeros((len(self.coef), len(columns)))
         coef[:, columns] = self.coef
         noise = None if self.noise is None else self.noise.embedded(columns)
-        return dataclasses.replace(self, coef=coef, noise=noise)
+        return self._replace(coef=coef, noise=noise)
 
     def beside(self, first: LinearFit) -> LinearFit:
         """Return the sum of this model and the model at which its descent started."""
-        return dataclasses.replace(
-            self,
+        return self._replace(
             coef=self.coef + first.coef,
             intercept=self.intercept + first.intercept,
             noise=self.noise and self.noise.beside(first.noise),

@@ -212,7 +212,7 @@ def repeat_the_noise(monkeypatch):
 
     def again(self, asked, *given):
         names = asked.stream, asked.event.label, asked.query.shape
-        fresh = asked._replace(generator=self.streams.private(*names))
+        fresh = asked._replace(generator=self.private(*names))
         return honest(self, fresh, *given)
 
     monkeypatch.setattr(Mechanism, "_released_now", again)

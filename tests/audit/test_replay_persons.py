@@ -16,7 +16,7 @@ from skfdp.audit import audit_replay
 from skfdp.audit import replay as tables
 from skfdp.audit.replay import Split
 from skfdp.data.units import Units
-from skfdp.queries.weighted import Weighted
+from skfdp.queries import Weighted
 from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
 

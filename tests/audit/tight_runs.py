@@ -18,7 +18,7 @@ import numpy as np
 from skfdp.data.units import Units
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.queries.weighted import weighted
+from skfdp.queries import weighted
 
 #: Gaussian-DP parameter of one release of a canary: the larger, the better it is seen.
 MU = 6.0

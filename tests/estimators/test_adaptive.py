@@ -10,9 +10,8 @@ from skfdp.audit import audit_replay
 from skfdp.privacy import RELATIONS, AddOrRemoveOne
 from skfdp.queries.linear import LinearQuery
 from skfdp.solvers import AdaptiveCentering, NoisyGradientDescent
-from skfdp.solvers import adaptive_centring as adaptive
-from skfdp.solvers.adaptive_centring import N_SHELLS, RADII
-from skfdp.solvers.centring import LONGEST
+from skfdp.solvers import centring as adaptive
+from skfdp.solvers.centring import LONGEST, N_SHELLS, RADII
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skfdp.data.validation.UtilityWarning",

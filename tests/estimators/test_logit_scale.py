@@ -44,7 +44,7 @@ def log_odds(labels, n_classes, noise_std=1e-6, noise=0.0):
     )
     records = SimpleNamespace(public=public, target=np.asarray(labels))
     records.query = lambda recipe: recipe(records)
-    event = SimpleNamespace(noise_std=(noise_std,), relation=REPLACED)
+    event = SimpleNamespace(noise_std=(noise_std,), neighboring_relation="replace_one")
     mechanism = FakeMechanism(noise)
     return frequencies.released_log_odds(records, event, mechanism), mechanism.query
 

@@ -21,7 +21,8 @@ from skfdp import (
 )
 from skfdp.data.grid import InputScaler, lazy_rows
 from skfdp.schema import Category, Label, Number
-from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model, whitening
+from skfdp.solvers import Huber, NoisyGradientDescent, NoisySGD, public_model
+from skfdp.solvers import label_statistic as whitening
 from skfdp.solvers import postprocessing as coefficient_noise
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

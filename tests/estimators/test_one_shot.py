@@ -14,14 +14,16 @@ from skfdp.data.grid import GRID, GridRows, InputScaler, lazy_rows
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import Relation
 from skfdp.queries.statistics import LabelSum
-from skfdp.solvers import whitening as one_shot
+from skfdp.solvers import label_statistic as one_shot
 from skfdp.solvers.label_statistic import (
+    CHANCE,
     Barrier,
     Objective,
     Prior,
     PublicGeometry,
+    Whitening,
+    shares_of_norm,
 )
-from skfdp.solvers.whitening import CHANCE, Whitening, shares_of_norm
 
 REPLACED, NULLED = map(Relation.of, ("replace_one", "replace_special"))
 

@@ -3,7 +3,6 @@
 Attributes that are no parameters declare nothing.
 """
 
-import dataclasses
 import io
 import math
 import os
@@ -123,7 +122,7 @@ PUBLIC_STEPS = {
     "noise": (sampling, "add_rounded_normals"),
     "callbacks": (PrivateEstimator, "_init_callback_context"),
     "planning": (PrivateEstimator, "_planned"),
-    "plan": (PrivateEstimator, "_fit_plan"),
+    "plan": (PrivateEstimator, "_facts"),
 }
 
 
@@ -266,7 +265,7 @@ def same(one, other):
 
 
 def test_every_shared_declaration_is_tried():
-    shared = {field.name for field in dataclasses.fields(Declaration)}
+    shared = {*Declaration._fields}
     shown = {name for model in ESTIMATORS.values() for name in model.get_params()}
     assert VALUES.keys() >= shared & shown
 

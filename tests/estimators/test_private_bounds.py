@@ -19,8 +19,8 @@ from skfdp.bounds import PrivateBounds, fine_bounds
 from skfdp.data.grid import resolve_bounds
 from skfdp.data.units import Units
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_epsilon
+from skfdp.queries import Weighted
 from skfdp.queries.statistics import N_BINADES, N_SPECIAL, Binades, BinCounts
-from skfdp.queries.weighted import Weighted
 from skfdp.solvers import histograms as decoding
 from skfdp.solvers.histograms import Told, check_noise
 from skfdp.solvers.method import Budget

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from skfdp.privacy import Relation
 from skfdp.queries import statistics as bins
 from skfdp.queries.statistics import Binades, BinCounts, EvenBins
-from skfdp.solvers.adaptive_centring import N_SHELLS, PER_OCTAVE, RADII, Shells
+from skfdp.solvers.centring import N_SHELLS, PER_OCTAVE, RADII, Shells
 
 TINY, HUGE = np.finfo(float).smallest_subnormal, np.finfo(float).max
 EXTREMES = [0.0, -0.0, TINY, -TINY, 1e-308, HUGE, -HUGE, 1e308, 1.0, -1.0, 3.0]

@@ -34,7 +34,7 @@ from skfdp.queries.statistics import (
     ScoreSum,
     TemperatureSum,
 )
-from skfdp.solvers.adaptive_centring import Shells
+from skfdp.solvers.centring import Shells
 
 ROOT2, N_ROWS, N_GROUPS = math.sqrt(2), 9, 3
 

@@ -9,10 +9,10 @@ import pytest
 
 from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
-from skfdp.mechanisms.release import Mechanism, Streams
+from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import RELATIONS, Event, Relation
+from skfdp.queries import Weighted, weighted
 from skfdp.queries.statistics import CrossSum, LabelSum, RowSum, ScoreSum
-from skfdp.queries.weighted import Weighted, weighted
 
 SIZES = (1, 2, 5, 3)
 PERSONS = np.random.default_rng(1).permutation(np.repeat(np.arange(4), SIZES))
@@ -175,7 +175,7 @@ def test_coins_draw_persons_with_all_their_rows():
     """And independently: amplification is that of the person."""
     units, batches = units_of(0), []
     mechanism, query = (
-        Mechanism((event(),), Streams(0, "x"), None, units),
+        Mechanism((event(),), 0, "x", units=units),
         Noted(PERSONS, batches),
     )
     for _ in range(600):
@@ -194,7 +194,7 @@ def test_coins_draw_persons_with_all_their_rows():
 def test_void_rows_leave_the_batches_of_persons():
     units, batches = units_of(0), []
     is_null = np.arange(N_ROWS) % 3 == 0
-    mechanism = Mechanism((event(),), Streams(0, "x"), is_null, units)
+    mechanism = Mechanism((event(),), 0, "x", is_null=is_null, units=units)
     for _ in range(40):
         mechanism.release("sum", Noted(PERSONS, batches))
     for batch in batches:
@@ -209,7 +209,7 @@ def test_the_mechanism_weighs_what_it_releases():
     query = Weighted(inner, units)
     told = {"sampling_rate": 1.0, "n_steps": 3}
     bounds = {"clip_norm": query.clip_norm, "sensitivity": 2 * query.clip_norm}
-    mechanism = Mechanism((event(**told, **bounds),), Streams(0, "x"), None, units)
+    mechanism = Mechanism((event(**told, **bounds),), 0, "x", units=units)
     found = mechanism.release("sum", inner)
     unit = query.unit(1e-3)
     wanted = query.exact_sum(None, None, unit) * unit
@@ -217,6 +217,6 @@ def test_the_mechanism_weighs_what_it_releases():
     other = QUERIES["rows"](-X, y)  # another query at the same mechanism
     np.testing.assert_allclose(mechanism.release("sum", other), -wanted, atol=0.02)
     # The bounds of a record are not those of a person.
-    mechanism = Mechanism((event(**told),), Streams(0, "x"), None, units)
+    mechanism = Mechanism((event(**told),), 0, "x", units=units)
     with pytest.raises(Exception, match="clip_norm=.* of a query for label='sum'"):
         mechanism.release("sum", inner)

@@ -46,7 +46,7 @@ class Query:
 
 
 def make_mechanism(*events, seed=0):
-    return Mechanism(events or (MEAN, SCHEDULE, SAMPLED), Streams(seed, "test"))
+    return Mechanism(events or (MEAN, SCHEDULE, SAMPLED), seed, "test")
 
 
 def refused(mechanism, label, query, match, **more):
@@ -127,25 +127,25 @@ def test_noise_and_coins_have_streams_of_their_own():
 
 def test_void_records_are_left_out_of_every_release():
     is_null = np.arange(400) % 4 == 0
-    streams = [Streams(0, "test") for _ in range(2)]
-    mechanism = Mechanism((MEAN, SAMPLED), streams[0], is_null)
+    mechanism = Mechanism((MEAN, SAMPLED), 0, "test", is_null=is_null)
     whole, query, drawn = Query(), Query(), Query()
     mechanism.release("mean", query)
     np.testing.assert_array_equal(query.batches[0], np.flatnonzero(~is_null))
     for _ in range(3):
         mechanism.release("sampled", drawn)
-    other = Mechanism((MEAN, SAMPLED), streams[1])
+    other = make_mechanism(MEAN, SAMPLED)
     other.release("mean", whole)
     for batch in drawn.batches:
         other.release("sampled", whole)
         # The coins are those of a mechanism that knows of none.
         np.testing.assert_array_equal(batch, [i for i in whole.batches[-1] if i % 4])
     within = dataclasses.replace(MEAN, label="linear model: mean")
-    found = Mechanism((within,), streams[0], is_null).within("linear model")
+    found = Mechanism((within,), 0, "test", is_null=is_null)
+    found = found.within("linear model")
     found.release("mean", query)
     np.testing.assert_array_equal(query.batches[1], np.flatnonzero(~is_null))
     with pytest.raises(ValueError, match="a query over the records of the"):
-        Mechanism((MEAN,), streams[0], is_null[1:]).release("mean", Query())
+        Mechanism((MEAN,), 0, "t", is_null=is_null[1:]).release("mean", Query())
 
 
 def test_fewer_releases_than_charged_are_fine():
@@ -171,7 +171,7 @@ def test_a_label_that_was_not_charged():
     refused(mechanism, "means", Query(), "label='means' was not charged, only 'mean'")
     with pytest.raises(PrivacyBudgetError, match="was not charged"):
         mechanism.event("descent")
-    refused(Mechanism((), Streams(0, "t")), "mean", Query(), "only nothing")
+    refused(Mechanism((), 0, "t"), "mean", Query(), "only nothing")
 
 
 def test_two_events_of_one_label():
