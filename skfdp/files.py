@@ -636,10 +636,6 @@ def _public_column(schema: TableSchema, name: str, cells: np.ndarray) -> Any:
     few = len(distinct) <= min(_MOST_CATEGORIES, len(cells) / _ROWS_OF_A_CATEGORY)
     mostly = len(known) == len(values) or (not few and 2 * len(known) > len(values))
     if mostly:
-        lost = len(values) - len(known)
-        if lost:
-            one = shown(values[np.isnan(read)][0])
-            warn(f"{lost} values, such as {one}, are not numbers and count as missing.")
         low, high = float(known.min()), float(known.max())
         high = high if high > low else low + max(1, abs(low))
         return Number(low, high, True, integer=bool((known == np.rint(known)).all()))

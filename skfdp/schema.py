@@ -330,15 +330,13 @@ class TableSchema:
             return self.outcomes[0]
         if named in self.outcomes:
             return str(named)
-        given = "the target is not named: pass target=..., one of"
-        if target is not None:
-            given = f"target={shown(target)} is not an outcome of the schema:"
-        elif named is not None:
-            given = f"y is named {shown(named)}, but an outcome of the schema is named"
-        if not self.outcomes:
-            given = "the schema has no outcomes: name the columns to predict"
+        given = f"target={shown(target)}"
+        if target is None:
+            given = f"y, which is named {shown(named)}," if named else "the target"
+        listed = ", ".join(map(repr, self.outcomes)) or "none"
         raise SchemaError(
-            f"{given} {', '.join(map(repr, self.outcomes))}".strip() + "."
+            f"{given} must name an outcome of the schema, which has {listed}: pass "
+            "target=..., or declare the columns to predict."
         )
 
     def encoder(self) -> DeclaredEncoder:

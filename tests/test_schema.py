@@ -168,15 +168,18 @@ def test_a_plan_looks_at_no_private_value():
 def test_which_outcome_is_the_target():
     y = pd.Series([0.0], name="cost")
     assert SCHEMA.outcome(y=y) == "cost" and SCHEMA.outcome("severity", y) == "severity"
-    with pytest.raises(SchemaError, match="pass target=..., one of 'readmitted', 'sev"):
+    with pytest.raises(
+        SchemaError,
+        match="the target must name an outcome of .* which has 'readmitted', 'sev",
+    ):
         SCHEMA.outcome(y=[0, 1])
-    with pytest.raises(SchemaError, match="target='age' is not an outcome"):
+    with pytest.raises(SchemaError, match="target='age' must name an outcome"):
         SCHEMA.outcome("age")
-    with pytest.raises(SchemaError, match="y is named 'age', but an outcome of the s"):
+    with pytest.raises(SchemaError, match="named 'age', must name an outcome"):
         SCHEMA.outcome(y=y.rename("age"))
     one = TableSchema({"y": Label([0, 1])}, outcomes="y")
     assert one.outcome(y=np.zeros(3)) == "y"
-    with pytest.raises(SchemaError, match="has no outcomes: name the columns"):
+    with pytest.raises(SchemaError, match="which has none: pass"):
         TableSchema({}).outcome()
 
 
@@ -463,10 +466,7 @@ def test_what_public_columns_show(tmp_path):
     days = ["2024-02-29", "2024-02-29 10:00"] * 9
     assert shown(days)[0] == Date("2024-02-29", "2024-03-01", True, hour=True)
     column, words = shown(["k.A.", *map(str, range(41))])
-    assert (
-        column == Number(0, 40, True, integer=True)
-        and "1 values, such as 'k.A.'," in words
-    )
+    assert (column, words) == (Number(0, 40, True, integer=True), "")
     column, words = shown(["01067", *map(str, range(41))])
     assert (column, words) == (Number(0, 1067, True, integer=True), "")
     column, words = shown([f"n{i}" for i in range(40)])
@@ -769,7 +769,7 @@ def test_a_target_without_a_name_or_of_another_shape_is_refused_before_the_charg
     for y in (3, np.zeros((1500, 2)), pd.DataFrame({"a": [1], "b": 1})):
         with pytest.raises(ValueError, match="y should be a 1d array"):
             estimator("readmitted", ledger=ledger).fit(TABLE, y)
-    with pytest.raises(ValueError, match="the target is not named"):
+    with pytest.raises(ValueError, match="the target must name an outcome"):
         estimator(None, ledger=ledger).fit(TABLE, TABLE["severity"].to_numpy())
     assert not ledger.entries
 

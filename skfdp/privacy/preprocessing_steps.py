@@ -186,19 +186,22 @@ def _columns(step: Any) -> Dependence | None:
     return _nothing("the columns of each part are declared", tuple(assumed))
 
 
+#: Whether a step may return a sparse matrix for a dense table.
+_SPARSE: dict[str, Callable[[Any], bool]] = {
+    "FeatureUnion": lambda step: any(_is_sparse(part) for _, part in members(step)),
+    "Pipeline": lambda step: _is_sparse(step.steps[-1][1]),
+    "KBinsDiscretizer": lambda step: step.encode == "onehot",
+    "MissingIndicator": lambda step: step.sparse is True,
+    "TfidfTransformer": lambda step: True,
+    **dict.fromkeys(["FeatureHasher", "HashingVectorizer"], lambda step: True),
+}
+
+
 def _is_sparse(step: Any) -> bool:
-    """Whether a step may return a sparse matrix for a dense table."""
     if step is None or isinstance(step, str):
         return False
-    inner = [part for _, part in members(step)]
-    if is_class(step, "Pipeline", "FeatureUnion"):
-        return any(map(_is_sparse, inner[-1:] if is_class(step, "Pipeline") else inner))
-    if is_class(step, "KBinsDiscretizer"):
-        return bool(step.encode == "onehot")
-    if is_class(step, "MissingIndicator"):
-        return step.sparse is True
-    if is_class(step, "HashingVectorizer", "FeatureHasher", "TfidfTransformer"):
-        return True
+    if is_class(step, *_SPARSE):
+        return _SPARSE[type(step).__name__](step)
     return bool(getattr(step, "sparse_output", not is_class(step, *_RULES)))
 
 

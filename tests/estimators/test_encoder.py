@@ -226,7 +226,7 @@ REFUSED = [
     (skfdp.FeatureDPRegressor, {"target_bounds": (0, 6)}, IN_ITS_SCHEMA),
     (skfdp.FeatureDPRegressor, {}, "outcome 'y' of the schema is a label"),
     (RAW, {"schema": declared(outcome=COST)}, "outcome 'y' of the schema is a nu"),
-    (RAW, {"target": "age"}, "target='age' is not an outcome of the schema"),
+    (RAW, {"target": "age"}, "target='age' must name an outcome"),
     (RAW, {"solver": NoisyGradientDescent(normalize=True)}, "leave normalize out"),
     (RAW, {"schema": WIDER}, "the table lacks the column weight"),
     (
