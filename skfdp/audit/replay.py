@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import hashlib
 import io
 import itertools
@@ -15,7 +16,7 @@ import traceback
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -32,16 +33,10 @@ from skfdp.data.units import numbered
 from skfdp.data.validation import check_number
 from skfdp.mechanisms import release
 from skfdp.mechanisms.release import Asked
-from skfdp.privacy.accounting import cost, gdp_epsilon, is_listed
+from skfdp.privacy.accounting import gdp_epsilon
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import Receipt, new_entries
-from skfdp.privacy.events import (
-    CLASSES_READ,
-    ROUNDING,
-    Event,
-    PrivacyBudgetError,
-    Relation,
-)
+from skfdp.privacy.events import CLASSES_READ, ROUNDING, Event, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
@@ -94,19 +89,17 @@ def _split(value: Any) -> _Parts:
     The list has the objects inside the value, which `apart` compares in turn.
     """
     if isinstance(value, np.generic | np.ndarray):
-        if value.dtype.hasobject:
-            return (value.dtype, value.shape), _in_order(value.ravel().tolist())
-        return (value.dtype, value.shape, value.tobytes()), []
+        if not value.dtype.hasobject:
+            return (value.dtype, value.shape, value.tobytes()), []
+        return (value.dtype, value.shape), _in_order(value.ravel().tolist())
     if isinstance(value, float):
         return value.hex(), []  # compared as text, so that NaN equals NaN
     if isinstance(value, _WHOLE):
         return value, []
+    if isinstance(value, dict):
+        value = [*value.items()]  # the order of keys can be observed, too
     if isinstance(value, (list, tuple)):
         return None, _in_order(value)
-    if isinstance(value, dict):  # the order of keys can be observed, too
-        keys = [(type(k), k if isinstance(k, _WHOLE) else None) for k in value]
-        others = [k for k in value if not isinstance(k, _WHOLE)]
-        return keys, [*_in_order(others), *_in_order(value.values())]
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         held = value.__code__, value.__defaults__, value.__kwdefaults__, cells
@@ -114,24 +107,17 @@ def _split(value: Any) -> _Parts:
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:  # not picklable
-        return _by_name(getattr(value, "__dict__", {}))
+        reduced = None, None, getattr(value, "__dict__", {})
     if isinstance(reduced, str):
         return reduced, []
-    function, arguments, *rest = reduced
-    rest = [list(part) if hasattr(part, "__next__") else part for part in rest]
-    made_bare = getattr(function, "__name__", "") == "__newobj__"
-    made_bare = made_bare and len(arguments) == 1 and not any(rest[1:])
-    if made_bare and rest and isinstance(rest[0], dict):
-        return _by_name(rest[0])
-    return None, _in_order((function, arguments, rest))
+    held = [list(part) if hasattr(part, "__next__") else part for part in reduced]
+    state = held.pop(2) if isinstance((*held, None, None)[2], dict) else {}
+    named = [(f".{name}", part) for name, part in state.items()]
+    return list(state), [*named, *_in_order(held)]
 
 
 def _in_order(values: Iterable) -> list[tuple[str, Any]]:
     return [(f"[{number}]", value) for number, value in enumerate(values)]
-
-
-def _by_name(state: dict) -> _Parts:
-    return list(state), [(f".{name}", held) for name, held in state.items()]
 
 
 # Neighbours of a table: the private values of one record or person are replaced.
@@ -165,23 +151,13 @@ _KNOWN = ("another record's values", "values drawn anew")
 #: Replacements of cells in text columns, and in object columns; used in turn.
 _TEXTS = (None, "no such category", "")
 _NO_NUMBERS = (None, float("nan"), "no such category", "", -7, 1e308, b"\xff", (1,))
-#: Replacements of labels in object columns; used in turn.
-_NO_LABELS = (None, float("nan"), "no such label", 7, -1, [1])
-#: A kind of change, the number of the neighbour, and the random generator.
-_Change = tuple[str, int, np.random.Generator]
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """The private values of a table, and how they may be replaced."""
-
-    private: np.ndarray  # mask of the private columns
-    target: str | None  # "labels" or "numbers"; None if y is public or missing
-    #: Whether classes are declared. The changed label of a neighbour may then be any
-    #: value, even one that is not declared.
-    declared: bool
-    whole: bool  # whether the last record is added or removed, instead of replaced
-    persons: np.ndarray | None = None  # person of each row, if persons are protected
+#: Replacements of labels, by the kind of their type; used in turn.
+_ODD_LABELS: dict[str, tuple] = {
+    "O": (None, float("nan"), "no such label", 7, -1, [1]),
+    "U": ("?",),
+    "b": (False, True),
+    "f": (np.nan, np.inf, 0.5),
+}
 
 
 class Neighbour(NamedTuple):
@@ -209,97 +185,111 @@ def tables(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def neighbouring_tables(
-    X: Any, y: Any, split: Split, rng: np.random.Generator, n_neighbors: int
+    X: Any,
+    y: Any,
+    rng: np.random.Generator,
+    n_neighbors: int,
+    *,
+    private: np.ndarray,
+    target: str | None,
+    declared: bool = True,
+    whole: bool = False,
+    persons: np.ndarray | None = None,
 ) -> Iterator[Neighbour]:
-    """Yield neighbours of a table; equal states of `rng` give equal neighbours."""
-    kinds = [*FINITE, *MALFORMED]
-    parts = ["row"] * bool(split.private.any()) + ["target"] * bool(split.target)
+    """Yield neighbours of a table; equal states of `rng` give equal neighbours.
+
+    `private` is the mask of the private columns. `target` is "labels" or "numbers", or
+    None if y is public or missing. With `declared`, the changed label may be any value,
+    even one that is not declared. With `whole`, the last record is added or removed,
+    instead of replaced. `persons` is the person of each row, if they are protected.
+    """
+    columns = np.flatnonzero(private).tolist()
+    parts = ["row"] * bool(columns) + ["target"] * bool(target)
     parts += ["row and target"] * (len(parts) == 2)
-    known = list(itertools.product(kinds, parts))
+    known = list(itertools.product([*FINITE, *MALFORMED], parts))
     order = itertools.cycle(rng.permutation(len(known)))
-    own_persons = split.persons is not None
-    persons = split.persons if own_persons else np.arange(X.shape[0])
+    units = np.arange(X.shape[0]) if persons is None else persons
     for number in range(n_neighbors):
         kind, part = known[next(order)]
-        last = int(persons.max())
-        person = last if split.whole else int(rng.integers(last + 1))
-        rows = own = np.flatnonzero(persons == person)
-        name = f"all rows of person {person}" if own_persons else f"record {person}"
+        last = int(units.max())
+        unit = last if whole else int(rng.integers(last + 1))
+        rows = own = np.flatnonzero(units == unit)
+        name = f"record {unit}" if persons is None else f"all rows of person {unit}"
         if len(own) > 1 and rng.random() < 0.3:  # only some rows differ
             size = int(rng.integers(1, len(own)))
             rows = np.sort(rng.choice(own, size, replace=False))
-            name = f"some rows of person {person}"
-        other, target, change = X, y, (kind, number, rng)
-        for record in rows.tolist():
-            if "row" in part:
-                other = _other_row(other, record, split.private, change)
-            if "target" in part:
-                target = _other_target(target, record, split, change)
-        yield Neighbour(f"{kind} in the {part} of {name}", other, target, own)
+            name = f"some rows of person {unit}"
+        cell = functools.partial(_other_cell, kind=kind, number=number, rng=rng)
+        label = functools.partial(_other_label, cell=cell, declared=declared)
+        yield Neighbour(
+            f"{kind} in the {part} of {name}",
+            _replaced(X, rows, columns, cell) if "row" in part else X,
+            _replaced(y, rows, [], label if target == "labels" else cell)
+            if "target" in part
+            else y,
+            own,
+        )
 
 
-def _other_row(X: Any, record: int, private: np.ndarray, change: _Change) -> Any:
-    """Return a table with other values in the private columns of a record."""
-    sparse = issparse(X)
-    found = X.tolil() if sparse else X.copy()
-    cells, known = (getattr(one, "iloc", one) for one in (found, X))
-    for j in np.flatnonzero(private).tolist():
-        column = np.asarray(as_dense(known[:, j])).ravel()
-        cells[record, j] = _other_cell(column, known[:, j].dtype, *change)
-    return type(X)(found) if sparse else found
+def _replaced(table: Any, rows: np.ndarray, columns: list[int], other: Any) -> Any:
+    """Return a table of the same type with other values in some rows and columns.
+
+    ``other(values, dtype, row)`` returns the value for a row of a column.
+    """
+    found = table.tolil() if issparse(table) else table.copy()
+    cells, known = (getattr(one, "iloc", one) for one in (found, table))
+    n_columns = (*table.shape, 1)[1]
+    places = [(j,) * (len(table.shape) - 1) for j in columns or range(n_columns)]
+    for row, place in itertools.product(rows.tolist(), places):
+        column = known[(slice(None), *place)]
+        values = np.asarray(as_dense(column)).ravel()
+        cells[(row, *place)] = other(values, column.dtype, row)
+    return type(table)(found) if issparse(table) else found
 
 
-def _other_target(y: Any, record: int, split: Split, change: _Change) -> Any:
-    """Return a target of the same type with another value for one record."""
-    found, values, (kind, number, rng) = y.copy(), np.asarray(y), change
-    if values.ndim != 1:
-        value = values[rng.integers(len(values))]
-    elif split.target == "numbers":
-        value = _other_cell(values, values.dtype, *change)
-    elif split.declared and kind not in _KNOWN:
-        value = {
-            "O": _NO_LABELS[number % len(_NO_LABELS)],
-            "U": "?",
-            "b": bool(rng.integers(2)),
-            "f": (np.nan, np.inf, 0.5)[number % 3],
-        }.get(values.dtype.kind, (100, 0)[number % 2])
-    else:
-        # If classes are not declared, the set of labels must stay the same.
-        labels, value = values.tolist(), values[record]
-        others = [label for label in labels if label != value]
-        if others and (split.declared or labels.count(value) > 1):
-            value = others[rng.integers(len(others))]
-    getattr(found, "iloc", found)[record] = value
-    return found
+def _other_label(
+    values: np.ndarray, dtype: Any, row: int, cell: functools.partial, declared: bool
+) -> Any:
+    """Return a replacement of a label."""
+    kind, number, rng = cell.keywords.values()
+    if declared and kind not in _KNOWN:
+        odd = _ODD_LABELS.get(values.dtype.kind, (100, 0))
+        return odd[number % len(odd)]
+    # If classes are not declared, the set of labels must stay the same.
+    labels = values.tolist()
+    others = [label for label in labels if label != labels[row]]
+    free = others and (declared or labels.count(labels[row]) > 1)
+    return others[rng.integers(len(others))] if free else values[row]
 
 
 def _other_cell(
-    values: np.ndarray, dtype: Any, kind: str, number: int, rng: np.random.Generator
+    values: np.ndarray,
+    dtype: Any,
+    row: int,
+    kind: str,
+    number: int,
+    rng: np.random.Generator,
 ) -> Any:
     """Return a replacement of one of the values of a column."""
-    another, known = values[rng.integers(len(values))], kind in _KNOWN
-    if not isinstance(dtype, np.dtype):  # a dtype of pandas
-        if str(dtype).startswith("str") and not known:
-            return _TEXTS[number % len(_TEXTS)]
-        return dtype.na_value if kind in MALFORMED else another
-    if values.dtype.kind in "fiu":
+    another = values[rng.integers(len(values))]
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiu":
         finite = values[np.isfinite(values)].astype(np.float64)
         make = (FINITE | MALFORMED)[kind]
         found = float(make(rng, finite if len(finite) else np.zeros(1)))
-        integral = values.dtype.kind in "iu"
-        if np.isnan(found) and integral:
-            return rng.choice(values)
-        if not np.isfinite(found) and not integral:
-            return found
-        limits = np.iinfo(values.dtype) if integral else np.finfo(values.dtype)
+        if not np.isfinite(found):
+            return found if dtype.kind == "f" else another
+        limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         # Compare integers, because some limits are not exact in float64.
-        low, high = int(limits.min), int(limits.max)
-        return values.dtype.type(min(max(found, low), high))
-    if values.dtype.kind == "M" and kind in MALFORMED:
-        return np.array("NaT", dtype=values.dtype)[()]
-    if values.dtype.kind == "O" and not known:
-        return _NO_NUMBERS[number % len(_NO_NUMBERS)]
-    return another
+        return dtype.type(min(max(found, int(limits.min)), int(limits.max)))
+    odd: Sequence = ()
+    if getattr(dtype, "hasobject", False):
+        odd = _NO_NUMBERS
+    elif str(dtype).startswith("str"):
+        odd = _TEXTS
+    elif kind in MALFORMED:
+        missing = getattr(dtype, "na_value", another)
+        odd = [np.datetime64("NaT") if values.dtype.kind == "M" else missing]
+    return odd[number % len(odd)] if odd and kind not in _KNOWN else another
 
 
 def checked(
@@ -315,42 +305,38 @@ def checked(
     `public` is the mask of the public columns, which must be equal in both tables; None
     skips this check. With `whole`, neighbours have one more or one fewer record.
     """
-    wanted = _keys(X, y)
+    wanted = _keys(X, y, public)
     units = np.arange(len(wanted)) if persons is None else persons
-    for number, pair in enumerate(given):
-        name = f"neighbors[{number}]"
-        if not (isinstance(pair, tuple | list) and len(pair) == 2):
-            raise ValueError(
-                f"{name} must be a pair (X, y): pass y=None without a target."
-            )
-        other, target = tables(*pair)
+    for number, (other, target) in enumerate(given):
+        other, target = tables(other, target)
         alike = type(other) is type(X) and other.shape[1] == X.shape[1]
-        found = _keys(other, target) if alike else []
-        both = zip(wanted, found, strict=False)
-        rows = [row for row, (here, there) in enumerate(both) if here != there]
+        found = _keys(other, target, public) if alike else []
+        both = enumerate(zip(wanted, found, strict=False))
+        rows = [row for row, (here, there) in both if here != there]
         own = np.unique(units[np.array(rows, dtype=np.int64)])
-        public_differs = False
-        if public is not None and rows:
-            here, there = (_keys(table, None, public) for table in (X, other))
-            public_differs = any(here[row] != there[row] for row in rows)
-        proper = abs(len(found) - len(wanted)) == whole and len(own) <= (not whole)
-        if not alike or not proper or public_differs:
+        if (
+            abs(len(found) - len(wanted)) != whole
+            or len(own) > (not whole)
+            or any(wanted[row][0] != found[row][0] for row in rows)
+        ):
             raise ValueError(
-                f"{name} is not a neighbour: give an X of the same type and width, "
-                "which differs only in the private part of one record, or of one "
-                "person's rows; under 'add_or_remove_one' only by the last record."
+                f"neighbors[{number}] is not a neighbour: give an X of the same type "
+                "and width, which differs only in the private part of one record, or "
+                "of one person's rows; under 'add_or_remove_one' only by the last "
+                "record."
             )
         last = np.array([min(len(found), len(wanted))])
         changed = last if whole else np.flatnonzero(np.isin(units, own))
-        yield Neighbour(name, other, target, changed)
+        yield Neighbour(f"neighbors[{number}]", other, target, changed)
 
 
-def _keys(X: Any, y: Any, columns: Any = slice(None)) -> list[tuple[str, str]]:
-    """Return one key for each record. Only equal records have equal keys."""
+def _keys(X: Any, y: Any, public: np.ndarray | None) -> list[tuple[str, ...]]:
+    """Return the public part of each record, all columns, and the target, as text."""
     cells = np.asarray(as_dense(X), dtype=object)
-    rows = map(repr, cells[:, columns].tolist())
-    targets = [None] * X.shape[0] if y is None else np.asarray(y).tolist()
-    return list(zip(rows, map(repr, targets), strict=True))
+    known = cells[:, public if public is not None else []].tolist()
+    targets = [None] * len(cells) if y is None else np.asarray(y).tolist()
+    parts = zip(known, cells.tolist(), targets, strict=True)
+    return [tuple(map(repr, one)) for one in parts]
 
 
 # A fit of an audit, and what can be observed of it.
@@ -419,15 +405,14 @@ class Replay:
         self, estimator: Any, X: Any, y: Any, probe: Any, fit_params: Mapping[str, Any]
     ) -> Replay:
         """Fit a copy of the estimator, and predict the rows `probe`."""
-        charges, predictions = Charges(), {}
-        model = prepared(estimator, charges)
+        ledger, predictions = Charges(), {}
+        model = prepared(estimator, ledger)
         # Copy the data, because a step that works in place would change them for later
         # fits.
         X, y, probe = copy.deepcopy((X, y, probe))
         self.seen = {
             "exception": {},
             "attribute": {"the model": model},
-            "charge": {"the ledger": charges.given},
             "prediction": predictions,
         }
         with _heard(self.seen):
@@ -444,6 +429,8 @@ class Replay:
                 except Exception as refusal:  # for example, the method is missing
                     predictions[method] = type(refusal), str(refusal)
         self.seen["exception"]["the fit"] = type(self.error), str(self.error)
+        charges = [(one.charge, one.label, one.event) for one in ledger.entries]
+        self.seen["charge"] = {"the ledger": charges}
         fewer = not self._records and len(self.distances) < len(self.releases)
         if fewer and self.complete and self.error is None:
             self.differences.append(("release", "there are fewer"))
@@ -505,18 +492,15 @@ class Replay:
         """
         first = other.event.label not in self._drawn
         self._drawn.add(other.event.label)
+        sides, n_rows = (one, other), min(one.query.n_rows, other.query.n_rows)
         if one.query.n_rows != other.query.n_rows and not first:
             # The later batches of the two tables use different random words; see
             # `audit_replay`.
             return True
-        rows = np.arange(min(one.query.n_rows, other.query.n_rows))
-        differs = np.zeros(len(rows), dtype=bool)
-        for asked in (one, other):
-            differs ^= True if asked.batch is None else np.isin(rows, asked.batch)
-        for asked in (one, other):
-            if asked.is_null is not None:
-                differs &= ~asked.is_null[: len(rows)]
-        return not differs.any()
+        rows = np.arange(n_rows)
+        taken = [side.batch is None or np.isin(rows, side.batch) for side in sides]
+        nulls = [side.is_null is not None and side.is_null[:n_rows] for side in sides]
+        return not np.any(np.logical_xor(*taken) & ~np.logical_or(*nulls))
 
     def _distance(self, wanted: Release, asked: Asked) -> float:
         """Return the change of this sum between the two tables.
@@ -617,10 +601,6 @@ def _length(total: np.ndarray) -> float:
 class Charges(PrivacyLedger):
     """Ledger that records the charges of one fit in this thread."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[tuple[tuple[Event, ...], str | None]] = []
-
     def __reduce__(self) -> tuple:
         # A copy in another process has no open replay, so it refuses charges.
         return Charges, ()
@@ -631,8 +611,7 @@ class Charges(PrivacyLedger):
         """Record a charge, and return its receipt."""
         if release.current() is None:
             raise ValueError(_ELSEWHERE)
-        self.given.append((tuple(events), label))
-        entries = new_entries(self.given[-1][0], label)
+        entries = new_entries(tuple(events), label)
         return self._receipt(*self._store.append(entries, lambda terms, recorded: None))
 
     def charge_nonprivate(self, *, label: str | None = None) -> None:
@@ -663,12 +642,12 @@ def prepared(estimator: Any, ledger: PrivacyLedger | None) -> Any:
 
 @contextlib.contextmanager
 def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """Capture output, warnings and logs, and restore the global random generators.
+    """Capture output, logs and warnings, and restore the global random generators.
 
     Debug messages of the compiler are not captured, because they depend on its caches.
     """
-    out, err, log = io.StringIO(), io.StringIO(), io.StringIO()
-    handler = logging.StreamHandler(log)
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
     handler.setFormatter(logging.Formatter("%(name)s %(levelno)s %(message)s"))
     root, compiler = logging.getLogger(), logging.getLogger("numba")
     levels = root.level, compiler.level
@@ -676,7 +655,7 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
     with (
         warnings.catch_warnings(record=True, action="always") as caught,
         contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
+        contextlib.redirect_stderr(out),
     ):
         np.random.seed(0)  # noqa: NPY002
         random.seed(0)
@@ -691,8 +670,7 @@ def _heard(left: dict[str, dict[str, Any]]) -> Iterator[None]:
             compiler.setLevel(levels[1])
             captured = {
                 "warning": [(one.category, str(one.message)) for one in caught],
-                "output": (out.getvalue(), err.getvalue()),
-                "log": log.getvalue(),
+                "output": out.getvalue(),
                 "global generator": (np.random.get_state(), random.getstate()),  # noqa: NPY002
             }
             left |= {kind: {"the fit": found} for kind, found in captured.items()}
@@ -708,8 +686,7 @@ LEAVES = {
     "release": "the requested releases differ: {}",
     "charge": "{} gets different charges",
     "warning": "{} warns differently",
-    "output": "{} prints a different text",
-    "log": "{} logs different records",
+    "output": "{} prints or logs a different text",
     "exception": "{} raises a different exception, or none",
     "global generator": "{} leaves a global random generator in another state",
 }
@@ -728,8 +705,8 @@ class Difference:
     Attributes
     ----------
     kind : str
-        "attribute", "prediction", "release", "charge", "warning", "output", "log",
-        "exception" or "global generator", which can be observed outside the fit;
+        "attribute", "prediction", "release", "charge", "warning", "output" (also of
+        logs), "exception" or "global generator", which can be observed outside the fit;
         "distance", "theta" or "batch", which cannot.
     where : str
         The release, attribute or method that differs; never a value.
@@ -854,12 +831,12 @@ def _repeated(fit: Callable[[Replay], Replay]) -> Replay:
 
 
 def _charged_events(fit: Replay) -> tuple[Event, ...]:
-    return tuple(e for events, _ in fit.seen["charge"]["the ledger"] for e in events)
+    return tuple(event for *_, event in fit.seen["charge"]["the ledger"])
 
 
 #: Kinds of observations in which a second fit must equal the first. The first fit loads
-#: code, so its warnings, log records and output may differ.
-_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "log", "output"}
+#: code, so its warnings and output may differ.
+_REPEATED = frozenset(LEAVES | INSIDE) - {"warning", "output"}
 
 
 @public("skfdp.audit")
@@ -975,15 +952,6 @@ def audit_replay(
     check_number(
         "random_state", random_state, include_low=True, integral=True, also=(None,)
     )
-    if not isinstance(fit_params, Mapping | None):
-        raise TypeError(
-            f"fit_params={shown(fit_params)} must be None or a dict of arguments by "
-            "name."
-        )
-    if neighbors is not None and not is_listed(neighbors):
-        raise TypeError(
-            f"neighbors={shown(neighbors)} must be None or a list of pairs (X, y)."
-        )
     made = hasattr(estimator, "get_params") and not isinstance(estimator, type)
     parts = private_parts(estimator) if made else {}
     if not parts:
@@ -991,12 +959,6 @@ def audit_replay(
             f"estimator={shown(estimator)} must be an estimator of this package, or "
             "contain one."
         )
-    for prefix, part in parts.items():
-        if math.isinf(part.epsilon):
-            raise ValueError(
-                f"{prefix}epsilon=inf makes no privacy claim to audit: pass a finite "
-                "epsilon."
-            )
     X, y = tables(X, y)
     whole = any(
         not Relation.of(part.neighboring_relation).counts_are_public
@@ -1020,15 +982,17 @@ def audit_replay(
     again = _repeated(lambda one: one.fit(estimator, *base, **given))
     try:
         claim = report(again.seen["attribute"]["the model"])
+        names = claim.public_sources
         steps = [estimator, *estimator.get_params(deep=True).values()]
         piped = any(isinstance(one, Pipeline) for one in steps)
-        names = claim.public_sources
         if names is None and not (piped and claim.public_features):
             names = claim.public_features
-        # The columns that identify persons are public, too.
-        public = None if names is None else mask_of([*names, *columns], base[0])
-    except (ValueError, PrivacyBudgetError):
-        claim = public = None
+    except ValueError:  # no report of this tool
+        subject, delta = type(estimator).__name__, max(p.delta for p in parts.values())
+        events, names = _charged_events(again), None
+        claim = PrivacyReport.from_events(subject=subject, events=events, delta=delta)
+    # The columns that identify persons are public, too.
+    public = None if names is None else mask_of([*names, *columns], base[0])
     if neighbors is not None:
         found = checked(neighbors, *base, public, whole, persons)
     elif public is None:
@@ -1044,9 +1008,10 @@ def audit_replay(
             target = "labels" if is_classifier(estimator) else target
         read = any(e.classes_source == "data" for e in _charged_events(again))
         read = read or any(one.key == CLASSES_READ.key for one in claim.assumptions)
-        split = Split(~public, target, not read, whole, persons)
         rng = np.random.default_rng(random_state)
-        found = neighbouring_tables(X, y, split, rng, int(n_neighbors))
+        given_of: Any = {"private": ~public, "target": target, "declared": not read}
+        given_of |= {"whole": whole, "persons": persons}
+        found = neighbouring_tables(X, y, rng, int(n_neighbors), **given_of)
     replays = (
         (
             name,
@@ -1056,7 +1021,7 @@ def audit_replay(
         )
         for name, *table, changed in found
     )
-    return _result(estimator, claim, again, replays)
+    return _result(claim, again, replays)
 
 
 def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
@@ -1068,10 +1033,7 @@ def mask_of(names: Iterable[Any], X: Any) -> np.ndarray | None:
 
 
 def _result(
-    estimator: Any,
-    claim: PrivacyReport | None,
-    recorded: Replay,
-    replays: Iterable[tuple[str, Replay]],
+    claim: PrivacyReport, recorded: Replay, replays: Iterable[tuple[str, Replay]]
 ) -> ReplayResult:
     seen: dict[tuple[str, str], list[str]] = {}
     names, distances = [], []
@@ -1088,20 +1050,13 @@ def _result(
         for kind, where in sorted(seen, key=lambda key: order.index(key[0]))
     )
     events, asked = _charged_events(recorded), [one.asked for one in recorded.releases]
-    relation = asked[0].event.neighboring_relation
-    subject, delta = type(estimator).__name__, 0.0
-    if claim is None:
-        delta = max(part.delta for part in private_parts(estimator).values())
-        claimed = cost(events, delta).epsilon
-    else:
-        subject, delta, claimed = claim.subject, claim.delta, claim.epsilon
-        relation = claim.neighboring_relation or relation
     bound = math.inf
     if not any(one.kind in LEAVES for one in differences):
         # For each neighbour, the Gaussian-DP parameter of the charged full batches.
         whole = [one.event in events and one.event.sampling_rate == 1 for one in asked]
         std = np.where(whole, [one.noise_std for one in asked], np.inf)
-        bound = gdp_epsilon(delta, max(math.hypot(*(one / std)) for one in distances))
+        mu = max(math.hypot(*(one / std)) for one in distances)
+        bound = gdp_epsilon(claim.delta, mu)
     changes: dict[str, list] = {one.event.label: [] for one in asked}
     # A replay that ended early has fewer distances.
     for one, *moved in itertools.zip_longest(asked, *distances, fillvalue=0.0):
@@ -1109,10 +1064,10 @@ def _result(
         share = max(moved) / sensitivity
         changes[one.event.label].append((sensitivity, share))
     return ReplayResult(
-        subject=subject,
-        neighboring_relation=relation,
-        claimed_epsilon=claimed,
-        delta=delta,
+        subject=claim.subject,
+        neighboring_relation=str(claim.neighboring_relation),
+        claimed_epsilon=claim.epsilon,
+        delta=claim.delta,
         lower_bound=bound,
         confidence=1.0,
         n_trials=len(names),

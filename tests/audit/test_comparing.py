@@ -95,7 +95,7 @@ def test_places_are_paths():
 
 def test_no_key_and_no_name_of_one_alone_is_told():
     one, other = Thing(a={"secret": 1}), Thing(a={"other": 1})
-    assert [*apart(one, other)] == ["a"]
+    assert [*apart(one, other)] == ["a[0][0]"]
     (place,) = apart(Thing(secret=1), Thing(other=1))
     assert "secret" not in place
     (place,) = apart(Thing(a={"secret": 1}), Thing(a={"secret": 2}))

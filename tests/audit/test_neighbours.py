@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from skfdp.audit.replay import FINITE, MALFORMED, Split, tables
-from skfdp.audit.replay import neighbouring_tables as neighbours
+from skfdp.audit.replay import FINITE, MALFORMED, neighbouring_tables, tables
 
 RNG = np.random.default_rng(0)
 X = RNG.random((30, 4)) * (RNG.random((30, 4)) < 0.7)
@@ -33,10 +32,11 @@ TABLES = {
 }
 
 
-def split(table, target, **more):
-    private = np.arange(table.shape[1]) != 1
-    given = {"declared": True, "whole": False} | more
-    return Split(private, target, **given)
+def neighbours(table, y, target, n, **more):
+    """Return neighbours whose second column is public."""
+    private, rng = np.arange(table.shape[1]) != 1, np.random.default_rng(0)
+    given = {"private": private, "target": target} | more
+    return [*neighbouring_tables(table, y, rng, n, **given)]
 
 
 def cells(values):
@@ -55,8 +55,7 @@ def test_one_record_changes_and_its_public_part_does_not(name):
     table, y, target = TABLES[name]
     rows, labels = cells(table), cells(y)
     changed = 0
-    made = neighbours(table, y, split(table, target), np.random.default_rng(0), 60)
-    for one in made:
+    for one in neighbours(table, y, target, 60):
         assert type(one.X) is type(table)
         assert getattr(one.X, "dtype", None) == getattr(table, "dtype", None)
         if hasattr(table, "dtypes"):
@@ -75,9 +74,8 @@ def test_one_record_changes_and_its_public_part_does_not(name):
 
 
 def test_every_kind_is_made():
-    made = [*neighbours(X, LABELS, split(X, "labels"), np.random.default_rng(0), 45)]
-    names = {one.name.partition(" of record")[0] for one in made}
-    assert names == {
+    made = neighbours(X, LABELS, "labels", 45)
+    assert {one.name.partition(" of record")[0] for one in made} == {
         f"{kind} in the {part}"
         for kind in FINITE | MALFORMED
         for part in ("row", "target", "row and target")
@@ -86,21 +84,18 @@ def test_every_kind_is_made():
 
 def test_undeclared_labels_keep_the_set_of_labels():
     y = np.array([7, *LABELS[1:]])  # one label occurs once
-    given = split(X, "labels", declared=False)
-    for one in neighbours(X, y, given, np.random.default_rng(0), 200):
+    for one in neighbours(X, y, "labels", 200, declared=False):
         assert set(one.y) == set(y)
 
 
 def test_malformed_values_are_made_where_they_are_taken():
-    given = split(X, "numbers")
-    made = [*neighbours(X, NUMBERS, given, np.random.default_rng(0), 60)]
+    made = neighbours(X, NUMBERS, "numbers", 60)
     assert not all(np.isfinite(one.X).all() for one in made)
     assert not all(np.isfinite(one.y).all() for one in made)
 
 
 def test_whole_records_differ_in_the_last_one():
-    given = split(X, "labels", whole=True)
-    made = neighbours(X, LABELS, given, np.random.default_rng(0), 9)
+    made = neighbours(X, LABELS, "labels", 9, whole=True)
     assert {int(one.changed[0]) for one in made} == {29}
 
 

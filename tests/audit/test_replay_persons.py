@@ -13,8 +13,7 @@ from skfdp import (
     TableSchema,
 )
 from skfdp.audit import audit_replay
-from skfdp.audit import replay as tables
-from skfdp.audit.replay import Split
+from skfdp.audit.replay import neighbouring_tables
 from skfdp.data.units import Units
 from skfdp.queries import Weighted
 from skfdp.schema import Label, Number
@@ -89,11 +88,9 @@ def test_a_sensitivity_of_rows_is_seen(monkeypatch):
 
 
 def test_neighbours_differ_in_one_person():
-    split = Split(np.ones(3, bool), "labels", True, False, GROUPS)
-    seen = set()
-    found = tables.neighbouring_tables(X, y, split, np.random.default_rng(0), 60)
-    own = np.column_stack([X, y])
-    for neighbour in found:
+    given = {"private": np.ones(3, bool), "target": "labels", "persons": GROUPS}
+    seen, own = set(), np.column_stack([X, y])
+    for neighbour in neighbouring_tables(X, y, np.random.default_rng(0), 60, **given):
         other = np.column_stack([neighbour.X, neighbour.y])
         same = (own == other) | np.isnan(own) & np.isnan(other)
         differ = np.flatnonzero(~same.all(axis=1))
