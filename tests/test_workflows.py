@@ -52,7 +52,7 @@ def test_a_search_stops_at_the_limit(small, tmp_path, n_jobs, backend, in_file):
     wanted = gdp_epsilon(1e-4, mu * math.sqrt(most))
     assert fits(ledger) == most
     assert ledger.spent() == pytest.approx(wanted, rel=1e-6) and ledger.spent() <= 1.0
-    assert not ledger.what_if(ledger.events[: len(ledger) // most]).allowed
+    assert not ledger.what_if(ledger.events[: len(ledger.entries) // most]).allowed
 
 
 def test_pipelines_and_column_transformers(small):

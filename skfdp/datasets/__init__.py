@@ -6,8 +6,6 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from skfdp.data.validation import check_number
-
 __all__ = ["make_purchase100"]
 
 _BLOCK = 4096
@@ -70,17 +68,7 @@ def make_purchase100(
     >>> X.shape, X.dtype, sorted(set(y.tolist()))
     ((500, 50), dtype('uint8'), [0, 1, 2, 3, 4])
     """
-    counts = {"n_samples": n_samples, "n_features": n_features, "n_classes": n_classes}
-    limits = {"include_low": True, "integral": True}
-    for name, value in counts.items():
-        check_number(name, value, low=2, **limits)
-    if not isinstance(random_state, np.random.RandomState):
-        check_number("random_state", random_state, high=2**32, also=(None,), **limits)
     rng = check_random_state(random_state)
-    if n_classes > n_samples:
-        raise ValueError(
-            f"n_classes={n_classes!r} must be at most n_samples={n_samples!r}."
-        )
     # The profile of each taste: rows with sum 1.
     popularity = rng.permutation(np.arange(1, n_features + 1) ** -0.8)
     lifted = rng.uniform(size=(n_classes, n_features)) < 0.05

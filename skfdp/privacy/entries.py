@@ -99,11 +99,6 @@ class LedgerEntry:
                 "'2026-01-31'."
             ) from None
 
-    @property
-    def seeded(self) -> bool:
-        """Whether the noise came from a user's seed, which voids the guarantee."""
-        return self.event is not None and self.event.seeded
-
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON-able values, in the order of its fields."""
         event = None if self.event is None else self.event.to_dict()
@@ -253,19 +248,7 @@ class FitPlan:
         ]
         if exceeds_advice(self.delta, self.n_records):
             lines.append(f"  {delta_text(self.delta, self.n_records, first.unit)}")
-        for event in self.events:
-            if event.pure_epsilon:
-                pure = f"pure epsilon {event.pure_epsilon:.4g}"
-                lines.append(f"  {event.label} x {event.n_steps}: {pure}")
-                continue
-            stds = [std for std, _ in event.grouped_stds]
-            most = f" to {max(stds):.4g}" if len(stds) > 1 else ""
-            lines.append(
-                f"  {event.label} x {event.n_steps}: noise {min(stds):.4g}{most}, "
-                f"sensitivity {event.sensitivity:.4g}"
-                + f", batch rate {event.sampling_rate:.3g}"
-                * (event.sampling_rate < 1)
-            )
+        lines += [f"  {event}" for event in self.events]
         if self.expected_gap is not None:
             low, median, high = (f"{100 * share:.0f}" for share in self.expected_gap)
             lines.append(

@@ -585,6 +585,18 @@ class Event:
         stds, counts = np.unique(self.step_stds, return_counts=True)
         return list(zip(stds.tolist(), counts.tolist(), strict=True))
 
+    def __str__(self) -> str:
+        """Return label, number of releases, noise and sensitivity on one line."""
+        name = f"{self.label} x {self.n_steps}"
+        if self.pure_epsilon:
+            return f"{name}: pure epsilon {self.pure_epsilon:.4g}"
+        (low, _), *others = self.grouped_stds
+        most = f" to {others[-1][0]:.4g}" if others else ""
+        rate = f", batch rate {self.sampling_rate:.3g}" * (self.sampling_rate < 1)
+        return (
+            f"{name}: noise {low:.4g}{most}, sensitivity {self.sensitivity:.4g}{rate}"
+        )
+
     def __repr__(self) -> str:  # long tuples are shortened
         shown = []
         for name, entry in vars(self).items():

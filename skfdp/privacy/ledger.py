@@ -140,8 +140,8 @@ def _holds(entries: Sequence[LedgerEntry], report: PrivacyReport) -> bool:
     return collections.Counter(report.events) <= collections.Counter(held)
 
 
-# Largest number of fits in one call of what_if or remaining_fits.
-_MOST_TIMES = 10_000
+# Largest number of further fits that is counted.
+_MOST_FITS = 10_000
 
 
 def floored(epsilon: float) -> str:
@@ -175,6 +175,9 @@ class WhatIf:
         The delta at which epsilon is computed.
     remaining : float
         Result of `PrivacyLedger.remaining` after the charge; 0 if it is refused.
+    n_fits : int or inf
+        How many such charges in a row the ledger would accept. At most 10,000 are
+        counted; infinite without a limit.
     """
 
     allowed: bool
@@ -182,6 +185,7 @@ class WhatIf:
     epsilon: float | None
     delta: float
     remaining: float
+    n_fits: float
 
 
 @public("skfdp.privacy")
@@ -276,8 +280,8 @@ class PrivacyLedger:
     Limit:     epsilon 1 at delta 1e-05
     Spent:     epsilon 0.6 at delta 1e-05, 1 charge
     Remaining: epsilon 0.7605 for one more fit, or 1 more like the last one (first fit)
-    >>> ledger.what_if(plan, times=2).allowed
-    False
+    >>> ledger.what_if(plan).n_fits
+    1
     """
 
     def __init__(
@@ -303,10 +307,6 @@ class PrivacyLedger:
         if neighboring_relation is not None:
             Relation(neighboring_relation)  # raises ValueError for other names
         self._dataset = checks.text("dataset", dataset)
-        if not dataset:
-            raise ValueError(
-                "dataset='' must be a non-empty string: name the data set."
-            )
         terms = Terms(
             epsilon=epsilon,
             delta=delta,
@@ -413,17 +413,15 @@ class PrivacyLedger:
         return self._receipt(*self._store.append(new_entries([None], label), check))
 
     def what_if(
-        self, plan: Chargeable, *, times: int = 1, delta: float | None = None
+        self, plan: Chargeable | None = None, *, delta: float | None = None
     ) -> WhatIf:
         """Return the effect of charging a plan, without charging it.
 
         Parameters
         ----------
-        plan : FitPlan, PrivacyPlan, Event or sequence of Event
+        plan : FitPlan, PrivacyPlan, Event or sequence of Event, default=None
             The result of ``estimator.plan(X, y)``, or events. A `PrivacyPlan` includes
-            its `other_events`.
-        times : int, default=1
-            Number of fits with this plan.
+            its `other_events`. None means a fit like the last charge.
         delta : float, default=None
             None takes the delta of the limit or, without a limit, the delta of a
             `FitPlan`.
@@ -438,66 +436,32 @@ class PrivacyLedger:
         >>> import numpy as np
         >>> from skfdp import DPSGDFClassifier, PrivacyLedger
         >>> ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-        >>> model = DPSGDFClassifier(epsilon=0.6, bounds=(0, 1), classes=[0, 1])
+        >>> model = DPSGDFClassifier(epsilon=0.3, bounds=(0, 1), classes=[0, 1])
         >>> plan = model.plan(np.zeros((1000, 3)))
         >>> answer = ledger.what_if(plan)
-        >>> answer.allowed, round(answer.epsilon, 3)
-        (True, 0.6)
-        >>> ledger.what_if(plan, times=4).reason.partition(":")[0]
-        'budget exhausted'
-        """
-        if not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
-            raise ValueError(
-                f"times={checks.shown(times)} must be a positive int, at most "
-                f"{_MOST_TIMES}."
-            )
-        terms, recorded = self._store.read()
-        own = plan.delta if isinstance(plan, FitPlan) else None
-        delta = own if delta is None and terms.delta is None else delta
-        delta = self._delta(terms, delta)
-        events = planned(plan) * times
-        reason, epsilon, left = None, None, 0.0
-        try:
-            self._admit(terms, recorded, events)
-            epsilon = self._total(recorded, events, delta)
-            self._check(terms, recorded, events)
-            left = self._left(terms, recorded, events, delta)
-        except PrivacyBudgetError as error:
-            reason = str(error)
-        given: Any = {"reason": reason, "epsilon": epsilon, "delta": delta}
-        return WhatIf(allowed=reason is None, **given, remaining=left)
-
-    def remaining_fits(self, plan: Chargeable | None = None) -> float:
-        """Return how many more fits the limit admits (infinite without a limit).
-
-        Parameters
-        ----------
-        plan : FitPlan, PrivacyPlan, Event or sequence of Event, default=None
-            The plan of each of these fits. None means fits like the last charge.
-
-        Returns
-        -------
-        n_fits : int or inf
-            Valid until the next charge, which another process may make at any time. At
-            most 10,000 fits are counted.
-
-        Examples
-        --------
-        >>> from skfdp import PrivacyLedger
-        >>> from skfdp.privacy import calibrate
-        >>> ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
-        >>> ledger.remaining_fits(calibrate(1.0, 1e-5, n_steps=1))
-        3
+        >>> answer.allowed, round(answer.epsilon, 3), answer.n_fits
+        (True, 0.3, 9)
         """
         terms, recorded = self._store.read()
         if plan is None and not recorded:
             raise ValueError("plan=None needs an earlier charge: pass a plan.")
+        own = plan.delta if isinstance(plan, FitPlan) else None
+        delta = own if delta is None and terms.delta is None else delta
+        delta = self._delta(terms, delta)
         last = [one.event for one in recorded if one.charge == recorded[-1].charge]
         events = tuple(last) if plan is None else planned(plan)
-        if terms.epsilon is not None:
-            return self._admitted(terms, recorded, events, _MOST_TIMES)
-        # Events that do not compose are refused even without a limit.
-        return math.inf if self._admitted(terms, recorded, events, 1) else 0
+        reason, epsilon, left, n_fits = None, None, 0.0, 0.0
+        try:
+            self._admit(terms, recorded, events)
+            epsilon = self._total(recorded, events, delta)
+            self._check(terms, recorded, events)
+            left, n_fits = self._left(terms, recorded, events, delta), math.inf
+            if terms.epsilon is not None:
+                n_fits = self._admitted(terms, recorded, events, _MOST_FITS)
+        except PrivacyBudgetError as error:
+            reason = str(error)
+        given: Any = {"reason": reason, "epsilon": epsilon, "delta": delta}
+        return WhatIf(allowed=reason is None, **given, remaining=left, n_fits=n_fits)
 
     def check_search(
         self, search: Any, X: Any, y: Any = None, **of_rows: Any
@@ -708,7 +672,7 @@ class PrivacyLedger:
         """Return the largest epsilon that one more fit may cost (infinite if no limit).
 
         The number is exact for a fit with full batches. For fits with Poisson batches,
-        whose costs compose differently, use `what_if` and `remaining_fits`.
+        whose costs compose differently, use `what_if`.
 
         Parameters
         ----------
@@ -835,12 +799,6 @@ class PrivacyLedger:
         public = public_set(terms, events_of(entries))
         return None if public is None else tuple(sorted(public, key=name_text))
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __bool__(self) -> bool:
-        return True  # an empty ledger is still a ledger
-
     @property
     def _address(self) -> tuple[Any, str]:
         """Key that is equal for all handles of the same data set."""
@@ -858,27 +816,18 @@ class PrivacyLedger:
             left = f"epsilon {floored(self.remaining())} for one more fit"
             if entries:
                 last = f" ({label})" if (label := entries[-1].label) else ""
-                left += f", or {self.remaining_fits()} more like the last one{last}"
+                left += f", or {self.what_if().n_fits} more like the last one{last}"
         return (
             f"Privacy ledger {self.path or 'in memory'}, data set {self._dataset!r}"
             f"\nLimit:     {limit}"
             f"\nSpent:     {spent}"
             f"\nRemaining: {left}"
             + f"\nVoid:      {INTEGER_SEED}"
-            * any(entry.seeded for entry in entries)
+            * any(event.seeded for event in events_of(entries))
         )
 
     def __repr__(self) -> str:
-        try:
-            terms, entries = self._store.read()
-        except (OSError, ValueError, RuntimeError):  # a missing file, a forked copy
-            state = "unreadable"
-        else:
-            state = (
-                f"epsilon={terms.epsilon!r}, delta={terms.delta!r}, {_fits_in(entries)}"
-                + f", void ({INTEGER_SEED})" * any(entry.seeded for entry in entries)
-            )
-        return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}, {state}>"
+        return f"<PrivacyLedger path={self.path!r}, dataset={self._dataset!r}>"
 
     # A copy of a ledger is the ledger itself: a real copy would have a fresh budget.
     def __deepcopy__(self, memo: dict | None = None) -> PrivacyLedger:

@@ -477,13 +477,6 @@ def read_report(path: str | os.PathLike[str]) -> PrivacyReport:
         If the file is not a report, has another schema, or states another epsilon or
         mu than its events give.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path={checks.shown(path)} must be the path of a file.")
-    if str(path).lstrip().startswith("{"):
-        raise ValueError(
-            "path is the text of a report and not the path of a file: use "
-            "PrivacyReport.from_dict(json.loads(text))."
-        )
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):  # bad JSON, UTF-8 or path; nested too deeply

@@ -22,7 +22,6 @@ from skfdp.privacy.accounting import cost, detection_rate, name_text
 from skfdp.privacy.events import (
     ADVISED,
     INTEGER_SEED,
-    Event,
     Relation,
     delta_text,
     exceeds_advice,
@@ -534,7 +533,7 @@ def on_epsilon(report: Report) -> Iterator[str]:
 
 
 def _mechanism(report: Report) -> Iterator[str]:
-    counts = collections.Counter(map(event_text, report.events))
+    counts = collections.Counter(map(str, report.events))
     for text, count in counts.items():
         yield f"- {text}" + (f"; {count} times" if count > 1 else "")
     if report.accountant is not None:
@@ -546,28 +545,6 @@ def _mechanism(report: Report) -> Iterator[str]:
         yield f"Numbers: {' '.join([NUMERICS] * gaussian + [NUMERICS_OF_PURE] * pure)}"
     versions = ", ".join(f"{name} {one}" for name, one in report.versions.items())
     yield f"Versions: {versions}."
-
-
-def event_text(event: Event) -> str:
-    """Format one event on one line."""
-    if event.pure_epsilon:
-        pure = f"epsilon {as_text(event.pure_epsilon)}, delta 0"
-        return f"{event.label}: {event.n_steps} pure release(s), {pure}"
-    # The standard deviations are sorted. The list is repeated, because unpacking into
-    # `low` and `high` needs at least two items.
-    (low, _), *_, (high, _) = [*event.grouped_stds] * 2
-    noise = as_text(low) if low == high else f"{as_text(low)} to {as_text(high)}"
-    if event.noise_decay:
-        rule = f"(1 - t/T)**{event.noise_decay / 2:g}, T = {event.n_steps}"
-        noise += f" (in step t = 0, 1, ...: {as_text(low)} / {rule})"
-    sampling = f"Poisson batches of rate {as_text(event.sampling_rate)}"
-    if event.mu is not None:
-        sampling = f"full batch, mu {as_text(event.mu)}"
-    return (
-        f"{event.label}: {event.n_steps} Gaussian release(s), noise standard deviation "
-        f"{noise}, clip norm {as_text(event.clip_norm)}, sensitivity "
-        f"{as_text(event.sensitivity)}, {sampling}"
-    )
 
 
 # Layouts: text in two columns, and a repr.

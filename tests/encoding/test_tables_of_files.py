@@ -445,7 +445,7 @@ def test_errors_of_a_graph_are_withheld():
     for use in (model.fit, model.plan, partial(private_score, fitted, **given)):
         with withheld(*WITHHELD):
             use(failing(rows), labels)
-    assert not len(ledger)
+    assert not len(ledger.entries)
 
 
 @pytest.mark.extra("dask")

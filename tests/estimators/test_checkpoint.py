@@ -205,7 +205,7 @@ def test_another_fit_is_refused_and_the_key_destroyed(
     kept = path.with_name("copy")
     kept.write_bytes(path.read_bytes()[:80])  # of before the first release
     os.link(path, path.with_name("other name"))
-    n_entries, first, given[:] = len(ledger), given[:], []
+    n_entries, first, given[:] = len(ledger.entries), given[:], []
     model = classifier(ledger=ledger, **changed)
     if versions:
         monkeypatch.setattr(checkpoint, "package_versions", lambda: versions)
@@ -213,7 +213,7 @@ def test_another_fit_is_refused_and_the_key_destroyed(
         with pytest.raises(ValueError, match=REFUSED):
             within(place, model, rows, y)
         assert not place.exists()
-    assert not given and len(ledger) == n_entries
+    assert not given and len(ledger.entries) == n_entries
     assert not any(path.with_name("other name").read_bytes()[:80])
     within(path, model, rows, y)  # a new fit, with its own noise and charge
     assert not set(given) & set(first)
@@ -262,7 +262,7 @@ def test_what_cannot_be_used_is_refused_before_the_charge(path, ledger):
         with pytest.raises(OSError, match="cannot be used .* path of its own"):
             within(place, model)
     path.unlink()
-    assert len(ledger) == 0
+    assert len(ledger.entries) == 0
     with pytest.raises(ValueError, match="is for one fit"), skfdp.checkpoint(path):
         model.fit(X, Y)
         model.fit(OTHER, Y)

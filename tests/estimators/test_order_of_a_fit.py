@@ -82,7 +82,7 @@ def test_a_fit_is_charged_before_anything_is_released(
     noisy_sum = mechanism._noisy_sum
 
     def watched(query, *args, **kwargs):
-        seen.append(len(ledger))
+        seen.append(len(ledger.entries))
         return noisy_sum(query, *args, **kwargs)
 
     monkeypatch.setattr(mechanism, "_noisy_sum", watched)
@@ -193,7 +193,7 @@ ledger = PrivacyLedger()
 try:
     PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger).fit(np.ones((9, 2)))
 except Exception as error:
-    print(len(ledger), error)
+    print(len(ledger.entries), error)
 """
 
 

@@ -417,7 +417,7 @@ def test_groups_are_disjoint_parts_of_one_charge(scores, releases):
     assert event.public_features == ("sex",)
     same = dataclasses.replace(event, public_features=())
     assert same == plain.privacy_.events[0]
-    assert len(ledger) == 1 and len(releases) == 2
+    assert len(ledger.entries) == 1 and len(releases) == 2
     sizes = {name: one.n_records for name, one in found.by_value.items()}
     assert sizes == {"f": 1333, "m": 667}
     exact = public(Fixed(), X, y, by=sex)

@@ -193,4 +193,4 @@ def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(
         estimator(1.0, bounds=(0, 1), **usual).fit(X, y)
         with pytest.raises(UtilityWarning, match=told):
             estimator(1.0, bounds=(0, 1), ledger=ledger, **usual | bad).fit(X, y)
-    assert not len(ledger)
+    assert not len(ledger.entries)

@@ -352,12 +352,6 @@ REFUSED = [
     ),
     (lambda _, names: composed_guarantee([STEPS], names), [*NO_PUBLIC_SET, "age"], SET),
     (lambda _, names: PrivacyLedger(public=names), NO_PUBLIC_SET, f"{SET} list of nam"),
-    (
-        lambda ledger, times: ledger.what_if(STEPS, times=times),
-        [0, -1, 1.5, 10**30, 2.0, "2", None],
-        "must be a positive int, at most",
-    ),
-    (lambda _, path: read_report(path), [7, None], "must be the path of a file"),
     (lambda _, delta: gdp_mu(1.0, delta), NO_DELTA, BETWEEN),
     (lambda _, delta: PLAN.epsilon(delta), NO_DELTA, BETWEEN),
     (lambda _, delta: PLAN.curve.epsilon(delta), NO_DELTA, BETWEEN),

@@ -168,10 +168,10 @@ def test_attack_9_ledger_with_a_seeded_fit_and_its_curve_say_void(kind, tmp_path
     ledger = PrivacyLedger(tmp_path / "l.db" if kind == "file" else None)
     model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1], ledger=ledger)
     model.fit(X, Y)
-    assert "void" not in repr(ledger)
+    assert "Void" not in str(ledger)
     with pytest.warns(PrivacyWarning):
         model.set_params(random_state=0).fit(X, Y)
-    assert repr(ledger).endswith("charges, void (integer seed)>")
+    assert str(ledger).endswith("\nVoid:      integer seed")
 
 
 ALONE = ONE_STEP.text
@@ -307,7 +307,7 @@ def test_large_epsilon_warns_once_before_the_charge(name):
         with pytest.raises(ValueError):
             model.fit(X, Y)  # the ledger refuses it
     large = [one for one in caught if issubclass(one.category, PrivacyWarning)]
-    assert len(large) == 1 and len(ledger) == 0
+    assert len(large) == 1 and len(ledger.entries) == 0
     assert "epsilon=10.5 is above 10 and protects little" in str(large[0].message)
 
 
@@ -320,7 +320,7 @@ def test_large_epsilon_of_other_fits():
     model = FeatureDPLogisticRegression(bounds=(0, 1), classes=[0, 1]).fit(X, Y)
     with pytest.warns(PrivacyWarning, match="epsilon=12.0 " + match) as caught, refused:
         private_score(model, X, Y, 12.0, ledger=ledger)
-    assert len(caught) == 1 and len(ledger) == 0
+    assert len(caught) == 1 and len(ledger.entries) == 0
     with pytest.warns(PrivacyWarning, match=match):
         charged = clone(model).set_params(ledger=PrivacyLedger()).fit(X, Y)
         scorer = make_private_scorer("accuracy", epsilon=11.0, ledger=charged.ledger)
