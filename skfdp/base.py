@@ -54,13 +54,7 @@ from skfdp.privacy.accounting import Budget
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import FitPlan
 from skfdp.privacy.events import (
-    BALANCED,
-    KEY_UNREAD,
-    NO_LIMIT,
-    ONE_STEP,
-    ORDER_IS_PUBLIC,
-    SAME_PARTITIONS,
-    WEIGHTS_ARE_PUBLIC,
+    ASSUMED,
     Assumption,
     Relation,
     check_budget,
@@ -628,8 +622,10 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         ledger = None if self.ledger is None else PrivacyLedger.resolve(self.ledger)
         run, prepared, plan = self._planned(public)
         facts, declared = self._facts(public, plan), public.declared
-        facts["assumptions"] += (ONE_STEP,) * self._may_be_a_step
-        facts["assumptions"] += (NO_LIMIT,) * (getattr(ledger, "epsilon", 0) is None)
+        facts["assumptions"] += (ASSUMED["no_step_before"],) * self._may_be_a_step
+        facts["assumptions"] += (ASSUMED["no_limit"],) * (
+            getattr(ledger, "epsilon", 0) is None
+        )
         steps = ("every intermediate step of the training",)
         report = PrivacyReport.from_events(
             **facts,
@@ -858,12 +854,13 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             *([] if by is None else [Assumption("schema_file_chosen", chosen)]),
             # The assumption is listed for all weights, even if they are 0 or 1 and only
             # leave out rows.
-            *(WEIGHTS_ARE_PUBLIC,) * public.is_weighted,
-            *(ORDER_IS_PUBLIC,)
+            *(ASSUMED["weights_public"],) * public.is_weighted,
+            *(ASSUMED["row_order_public"],)
             * (declared.max_rows_per_group is not None and public.unit == "person"),
-            *(SAME_PARTITIONS,) * public.in_partitions,
-            *(KEY_UNREAD,) * (release.KEEPER.get() is not None),
-            *(BALANCED,) * getattr(self, "_balances", False),
+            *(ASSUMED["collection_deterministic"],) * public.in_partitions,
+            *(ASSUMED["checkpoint_unread"],) * (release.KEEPER.get() is not None),
+            *(ASSUMED["class_weight_from_releases"],)
+            * getattr(self, "_balances", False),
             *plan.assumptions,
         )
         if declared.releases_bounds and public.n_private:

@@ -21,16 +21,7 @@ from skfdp.data.records import PublicRecords, Records
 from skfdp.data.validation import check_flag, guarded_fit
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event, FitPlan, PrivacyReport
-from skfdp.privacy.events import (
-    BINNED,
-    BOUNDS_RELEASED,
-    ORTHANT,
-    ORTHANT_RELEASED,
-    STORED_TYPES,
-    VALUES_CLIPPED,
-    VALUES_CLIPPED_RELEASED,
-    Assumption,
-)
+from skfdp.privacy.events import ASSUMED, Assumption
 from skfdp.queries.statistics import N_SPECIAL, Binades, BinCounts
 from skfdp.reader import Declaration
 from skfdp.solvers.histograms import (
@@ -223,7 +214,7 @@ class PrivateBoundsRelease(PrivateEstimator):
         return self._plan(X, None, groups=groups)
 
     def _assumed(self, declared: Declaration) -> tuple[Assumption, ...]:
-        return _CHOSEN, STORED_TYPES, BINNED
+        return _CHOSEN, ASSUMED["stored_types_public"], ASSUMED["one_bin_per_number"]
 
     def _norm(self, given: Mapping[str, Any], mask: np.ndarray) -> tuple[Any, bool]:
         return "auto", False
@@ -373,7 +364,12 @@ BINADES_SHARES, BINS_SHARES = (0.01, 0.2), (0.01, 0.02)
 # binade. A twentieth is significant even if it is spread over eight even bins.
 _BINADES_NOISE, _BINS_NOISE = 0.058, 0.009
 # The assumptions on declared bounds, and their replacements for released bounds.
-_RELEASED = {VALUES_CLIPPED: VALUES_CLIPPED_RELEASED, ORTHANT: ORTHANT_RELEASED}
+_RELEASED = {
+    ASSUMED["values_clipped"]: ASSUMED["values_clipped_to_released_bounds"],
+    ASSUMED["columns_non_negative"]: ASSUMED[
+        "columns_non_negative_within_released_bounds"
+    ],
+}
 
 
 def with_public_bounds(
@@ -393,7 +389,7 @@ def with_public_bounds(
 
 def told_of_released(found: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """Replace assumptions on declared bounds by assumptions on released bounds."""
-    return (*[_RELEASED.get(one, one) for one in found], BOUNDS_RELEASED)
+    return (*[_RELEASED.get(one, one) for one in found], ASSUMED["bounds_released"])
 
 
 def shares(public: PublicRecords, budget: Budget) -> tuple[float, float]:

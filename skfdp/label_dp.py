@@ -69,7 +69,7 @@ from skfdp.kernels.losses import OF_RATES
 from skfdp.mechanisms.release import KEEPER, Mechanism, check_random_state, random_words
 from skfdp.privacy import checks
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.events import RANDOMISED, TARGET_CLIPPED, VALUES_CLIPPED, Event
+from skfdp.privacy.events import ASSUMED, Event
 from skfdp.reader import TARGET_STEP, Declaration, Reader
 from skfdp.solvers.method import Budget, Plan
 from skfdp.solvers.parameters import ASSUMPTIONS
@@ -454,9 +454,9 @@ class _LabelDP(MetaEstimatorMixin, PrivateEstimator):
         return {"estimator_": found[0]}
 
     def _assumed(self, declared: Declaration) -> tuple:
-        clipped = (TARGET_CLIPPED,) * (self._target == "numbers")
-        known = (one for one in ASSUMPTIONS if one is not VALUES_CLIPPED)
-        return (*known, RANDOMISED, *clipped)
+        clipped = (ASSUMED["target_clipped"],) * (self._target == "numbers")
+        known = (one for one in ASSUMPTIONS if one is not ASSUMED["values_clipped"])
+        return (*known, ASSUMED["target_randomised"], *clipped)
 
 
 @documented

@@ -37,7 +37,7 @@ from skfdp.data.validation import (
 from skfdp.kernels.losses import CLASSIFICATION, OF_RATES, REGRESSION, Loss, loss_named
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.entries import FitPlan
-from skfdp.privacy.events import EXPOSURE_CLIPPED, TARGET_CLIPPED, Assumption
+from skfdp.privacy.events import ASSUMED, Assumption
 from skfdp.reader import Declaration
 from skfdp.schema import pandas_for
 from skfdp.solvers import (
@@ -969,8 +969,8 @@ class FeatureDPRegressor(RegressorMixin, LinearModel):
                 f"target_bounds=({float(low):g}, {float(high):g}) were chosen without "
                 "looking at private targets.",
             ),
-            TARGET_CLIPPED,
-            *(EXPOSURE_CLIPPED,)
+            ASSUMED["target_clipped"],
+            *(ASSUMED["exposure_clipped"],)
             * (getattr(declared.exposure, "public", True) is False),
         )
 

@@ -22,12 +22,7 @@ from skfdp.mechanisms.release import Mechanism, check_random_state
 from skfdp.privacy.accounting import gdp_mu
 from skfdp.privacy.checks import shown
 from skfdp.privacy.events import (
-    FIT_IN_LEDGER,
-    NO_LIMIT,
-    SAME_PARTITIONS,
-    SCORES_BOUNDED,
-    STORED_TYPES,
-    WEIGHTS_ARE_PUBLIC,
+    ASSUMED,
     Assumption,
     Event,
     PrivacyBudgetError,
@@ -72,8 +67,8 @@ _ASSUMPTIONS = (
         "Edges, threshold, loss bounds, metrics and every other parameter of the score "
         "were chosen without looking at private data.",
     ),
-    STORED_TYPES,
-    SCORES_BOUNDED,
+    ASSUMED["stored_types_public"],
+    ASSUMED["scores_bounded"],
 )
 # How the model may depend on the scored records: it is public, or the ledger of the
 # score holds its fit, or without this ledger by privacy unit.
@@ -86,7 +81,7 @@ _OF_MODEL = {
         ),
     ),
     "ledger": (
-        FIT_IN_LEDGER,
+        ASSUMED["fit_in_ledger"],
         Assumption(
             "model_as_reported",
             "The model depends on its records through what its own report counts, and "
@@ -408,9 +403,9 @@ def private_score(
         assumptions=(
             *_ASSUMPTIONS,
             *_OF_MODEL[how],
-            *[NO_LIMIT] * (getattr(ledger, "epsilon", 0) is None),
-            *[WEIGHTS_ARE_PUBLIC] * (sample_weight is not None),
-            *[SAME_PARTITIONS] * of_dask,
+            *[ASSUMED["no_limit"]] * (getattr(ledger, "epsilon", 0) is None),
+            *[ASSUMED["weights_public"]] * (sample_weight is not None),
+            *[ASSUMED["collection_deterministic"]] * of_dask,
         ),
         seeded=seeded,
     )

@@ -572,15 +572,10 @@ def audit_mechanism(
 def _resolved(plan: Any) -> tuple[str, tuple[Event, ...], float]:
     """Return a description of the plan, its events with distinct labels, and delta."""
     events = planned(plan)
-    if None in events:
+    if any(event is None or event.pure_epsilon for event in events):
         raise ValueError(
-            f"plan={plan!r} has no events to audit, because its fit is not private: "
-            "pass the plan of a fit with finite epsilon."
-        )
-    if any(event.pure_epsilon for event in events):
-        raise ValueError(
-            f"plan={plan!r} has pure releases, whose chances a fit checks exactly: "
-            "pass a plan of Gaussian releases."
+            f"plan={plan!r} has other than Gaussian releases: pass the plan of a fit "
+            "with finite epsilon. The chances of pure releases are checked by fits."
         )
     labels = [event.label for event in events]
     subject = getattr(plan, "subject", ", ".join(dict.fromkeys(labels)))

@@ -36,7 +36,7 @@ from skfdp.mechanisms.release import Asked
 from skfdp.privacy.accounting import gdp_epsilon
 from skfdp.privacy.checks import shown
 from skfdp.privacy.entries import Receipt, new_entries
-from skfdp.privacy.events import CLASSES_READ, ROUNDING, Event, Relation
+from skfdp.privacy.events import ASSUMED, ROUNDING, Event, Relation
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.pipelines import report
 from skfdp.privacy.report import PrivacyReport
@@ -152,7 +152,7 @@ _KNOWN = ("another record's values", "values drawn anew")
 _TEXTS = (None, "no such category", "")
 _NO_NUMBERS = (None, float("nan"), "no such category", "", -7, 1e308, b"\xff", (1,))
 #: Replacements of labels, by the kind of their type; used in turn.
-_ODD_LABELS: dict[str, tuple] = {
+_STRANGE_LABELS: dict[str, tuple] = {
     "O": (None, float("nan"), "no such label", 7, -1, [1]),
     "U": ("?",),
     "b": (False, True),
@@ -236,7 +236,8 @@ def _replaced(table: Any, rows: np.ndarray, columns: list[int], other: Any) -> A
 
     ``other(values, dtype, row)`` returns the value for a row of a column.
     """
-    found = table.tolil() if issparse(table) else table.copy()
+    sparse = issparse(table)
+    found = table.tolil() if sparse else table.copy()
     cells, known = (getattr(one, "iloc", one) for one in (found, table))
     n_columns = (*table.shape, 1)[1]
     places = [(j,) * (len(table.shape) - 1) for j in columns or range(n_columns)]
@@ -244,7 +245,7 @@ def _replaced(table: Any, rows: np.ndarray, columns: list[int], other: Any) -> A
         column = known[(slice(None), *place)]
         values = np.asarray(as_dense(column)).ravel()
         cells[(row, *place)] = other(values, column.dtype, row)
-    return type(table)(found) if issparse(table) else found
+    return type(table)(found) if sparse else found
 
 
 def _other_label(
@@ -253,7 +254,7 @@ def _other_label(
     """Return a replacement of a label."""
     kind, number, rng = cell.keywords.values()
     if declared and kind not in _KNOWN:
-        odd = _ODD_LABELS.get(values.dtype.kind, (100, 0))
+        odd = _STRANGE_LABELS.get(values.dtype.kind, (100, 0))
         return odd[number % len(odd)]
     # If classes are not declared, the set of labels must stay the same.
     labels = values.tolist()
@@ -1007,7 +1008,9 @@ def audit_replay(
             target = "numbers" if is_regressor(estimator) else None
             target = "labels" if is_classifier(estimator) else target
         read = any(e.classes_source == "data" for e in _charged_events(again))
-        read = read or any(one.key == CLASSES_READ.key for one in claim.assumptions)
+        read = read or any(
+            one.key == ASSUMED["classes_public"].key for one in claim.assumptions
+        )
         rng = np.random.default_rng(random_state)
         given_of: Any = {"private": ~public, "target": target, "declared": not read}
         given_of |= {"whole": whole, "persons": persons}

@@ -39,7 +39,7 @@ from skfdp.linear_model import (
 )
 from skfdp.privacy import AddOrRemoveOne, PrivacyLedger, PrivacyReport, read_report
 from skfdp.privacy import report as report_of
-from skfdp.privacy.events import STORED_TYPES
+from skfdp.privacy.events import ASSUMED
 from skfdp.schema import (
     Category,
     Label,
@@ -159,7 +159,11 @@ def fit(arguments: argparse.Namespace) -> None:
     # The model may be sent to others, so it must not contain the path of the ledger.
     model.set_params(ledger=None)
     # The types of the columns follow from the schema.
-    given = [one for one in model.privacy_.assumptions if one != STORED_TYPES]
+    given = [
+        one
+        for one in model.privacy_.assumptions
+        if one != ASSUMED["stored_types_public"]
+    ]
     model.privacy_ = dataclasses.replace(
         model.privacy_, assumptions=tuple(given), context=arguments.context
     )

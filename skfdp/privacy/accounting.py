@@ -54,9 +54,13 @@ def tails() -> Iterator[None]:
         yield
 
 
-def check_epsilon(epsilon: float) -> float:
-    """Return epsilon as a float of at least 0, or raise ValueError."""
-    return checks.number("epsilon", epsilon, "a number of at least 0", 0)
+#: Returns epsilon as a float of at least 0, or raises ValueError.
+check_epsilon = functools.partial(
+    checks.number, "epsilon", expected="a number of at least 0", low=0
+)
+_check_mu = functools.partial(
+    checks.number, "mu", expected="a finite number of at least 0", low=0, closed="left"
+)
 
 
 def gdp_delta(epsilon: float, mu: float) -> float:
@@ -75,11 +79,6 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     Balle and Wang (2018), Theorem 8, https://arxiv.org/abs/1805.06530.
     """
     return _delta(check_epsilon(epsilon), _check_mu(mu))
-
-
-def _check_mu(mu: float) -> float:
-    expected = "a finite number of at least 0"
-    return checks.number("mu", mu, expected, 0, closed="left")
 
 
 @tails()

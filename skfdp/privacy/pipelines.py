@@ -31,15 +31,7 @@ import numpy as np
 
 from skfdp.privacy.accounting import set_text
 from skfdp.privacy.checks import spelling
-from skfdp.privacy.events import (
-    CLASSES_READ,
-    COLUMNS_ASSUMED,
-    COLUMNS_FOLLOWED,
-    LIMIT_COUNTS,
-    NO_LIMIT,
-    Assumption,
-    PrivacyBudgetError,
-)
+from skfdp.privacy.events import ASSUMED, Assumption, PrivacyBudgetError
 from skfdp.privacy.ledger import PrivacyLedger
 from skfdp.privacy.preprocessing_steps import (
     REFUSES,
@@ -327,7 +319,11 @@ def _learnt(parts: list[Part]) -> tuple[_Learnt, tuple[str | int, ...] | None]:
         return learnt, None
     private = any(one.private for one in learnt["learnt"])
     followed = table is not None and not private and not learnt["unknown_steps"]
-    assumed = COLUMNS_FOLLOWED if followed else COLUMNS_ASSUMED
+    assumed = (
+        ASSUMED["public_columns_followed"]
+        if followed
+        else ASSUMED["public_columns_assumed"]
+    )
     learnt["assumptions"].insert(0, assumed)
     if table is None:
         return learnt, None
@@ -442,8 +438,9 @@ def _of_ledger(ledger: PrivacyLedger, delta: float | None) -> PrivacyReport:
             Assumption(
                 "parameters_chosen", "No parameter of a fit was read from private data."
             ),
-            *(LIMIT_COUNTS,) * (len(fits) > 1 and ledger.epsilon is not None),
-            *(NO_LIMIT,) * (ledger.epsilon is None),
+            *(ASSUMED["limit_counts"],)
+            * (len(fits) > 1 and ledger.epsilon is not None),
+            *(ASSUMED["no_limit"],) * (ledger.epsilon is None),
         ],
         nonprivate=len(private) < len(entries),
         n_fits=len(fits),
@@ -509,7 +506,7 @@ def _report_of(obj: Any, name: str) -> PrivacyReport | None:
     public_target = all(found.public_target for _, found in seen)
     # These two classes read the label set from the target before they fit members.
     if not public_target and is_class(obj, "OneVsRestClassifier", "VotingClassifier"):
-        learnt["assumptions"].append(CLASSES_READ)
+        learnt["assumptions"].append(ASSUMED["classes_public"])
     return of_releases(obj, seen, learnt)
 
 

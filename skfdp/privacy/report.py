@@ -30,8 +30,7 @@ from skfdp.privacy import checks, report_text
 from skfdp.privacy.accounting import Disclosed, composed_guarantee, cost, is_pure
 from skfdp.privacy.entries import Receipt, dumps, json_values, package_versions
 from skfdp.privacy.events import (
-    KNOWN,
-    ONE_STEP,
+    ASSUMED,
     Assumption,
     Event,
     check_delta,
@@ -209,7 +208,10 @@ class PrivacyReport:
             nonprivate |= step.epsilon == math.inf
             seeded |= step.seeded
             known += step.n_fits
-            own = {ONE_STEP, *map(unknown_assumption, step.unknown_steps)}
+            own = {
+                ASSUMED["no_step_before"],
+                *map(unknown_assumption, step.unknown_steps),
+            }
             given += [one for one in step.assumptions if one not in own]
             hidden += [f"{name}__{one}" for one in step.unknown_steps]
             learnt += [
@@ -244,7 +246,7 @@ class PrivacyReport:
         # the texts are compared, too.
         assumed: dict[tuple[str, str], Assumption] = {}
         for one in (*implied_assumptions(events, seeded, n_fits), *given):
-            assumed.setdefault((one.key, "" if one.key in KNOWN else one.text), one)
+            assumed.setdefault((one.key, "" if one.key in ASSUMED else one.text), one)
         return cls(
             subject=str(subject),
             released=tuple(map(str, released)),

@@ -436,12 +436,6 @@ def annex(report: Report) -> list[Section]:
     if private:
         limits = [_UNPROTECTED, _UNITS[report.unit or "record"]]
         limits += [PARTITION] * (report.unit == "person") + [*_NOT_PROTECTED]
-    steps = []
-    for name, step in report.steps:
-        own = f", epsilon = {as_text(step.epsilon)} at delta = {step.delta:g} by itself"
-        steps.append(f"{name}: {step.subject}" + own * holds)
-    if steps and holds:
-        steps.append("The composition is exact, at the largest of these deltas.")
     parts = [
         ("Numbers", [*on_epsilon(report)]),
         ("Definition", definition),
@@ -449,7 +443,6 @@ def annex(report: Report) -> list[Section]:
         ("Assumptions", _items(assumed) * private),
         ("Not covered", _items([*map(leak_text, report.leaks), *UNCOVERED]) * private),
         ("Released", _items(report.released or ["not recorded"])),
-        ("Composed of", _items(steps)),
         ("Other steps", _items(learnt)),
         ("Computation", [*_mechanism(report)]),
         ("Limits", _items(limits)),
@@ -533,6 +526,8 @@ def on_epsilon(report: Report) -> Iterator[str]:
 
 
 def _mechanism(report: Report) -> Iterator[str]:
+    if report.events:
+        yield "Releases, standard deviations of their Gaussian noise, and sensitivity:"
     counts = collections.Counter(map(str, report.events))
     for text, count in counts.items():
         yield f"- {text}" + (f"; {count} times" if count > 1 else "")

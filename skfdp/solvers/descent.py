@@ -21,7 +21,7 @@ from skfdp.kernels.losses import Loss
 from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
-from skfdp.privacy.events import LABEL, ORTHANT, SIGNED_OR_CENTRED, Relation
+from skfdp.privacy.events import ASSUMED, Relation
 from skfdp.queries.linear import (
     LinearQuery,
     has_public_signs,
@@ -98,7 +98,7 @@ class DescentPlan(Plan):
         return dataclasses.replace(
             self,
             events=(*others, dataclasses.replace(event, clip_norm=clip_norm)),
-            assumptions=(SIGNED_OR_CENTRED, *self.assumptions),
+            assumptions=(ASSUMED["columns_non_negative_or_centred"], *self.assumptions),
             orthant=True,
             centred=self,
         )
@@ -522,7 +522,8 @@ class Descent:
                 bound, last = of_labels, calibrate(sensitivity=of_labels)
         plan = DescentPlan(
             events=(*others, last),
-            assumptions=(ORTHANT,) * orthant + (LABEL,) * (bound is not None),
+            assumptions=(ASSUMED["columns_non_negative"],) * orthant
+            + (ASSUMED["only_label_private"],) * (bound is not None),
             n_steps=last.n_steps,
             expected_gap=parameters.gap_of(
                 2 * replaced * public.n_effective,

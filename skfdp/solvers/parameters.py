@@ -21,11 +21,7 @@ from joblib import cpu_count, effective_n_jobs
 
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.privacy import Event
-from skfdp.privacy.events import (
-    STORED_TYPES,
-    VALUES_CLIPPED,
-    Assumption,
-)
+from skfdp.privacy.events import ASSUMED, Assumption
 from skfdp.solvers import NoisyGradientDescent
 from skfdp.solvers.method import Needs
 
@@ -230,8 +226,8 @@ ASSUMPTIONS = (
         "Bounds, clip norm and every other constructor parameter were chosen without "
         "looking at private data.",
     ),
-    STORED_TYPES,
-    VALUES_CLIPPED,
+    ASSUMED["stored_types_public"],
+    ASSUMED["values_clipped"],
 )
 
 

@@ -22,7 +22,7 @@ from skfdp import (
 from skfdp.data.cells import read_as, type_kind
 from skfdp.data.grid import GridRows
 from skfdp.data.target import as_number, encode_any, real, spelling_of
-from skfdp.privacy.events import STORED_TYPES
+from skfdp.privacy.events import ASSUMED
 from skfdp.schema import Boolean, Category, Date, Label, Number, SchemaError
 from skfdp.solvers import NoisyGradientDescent
 
@@ -147,13 +147,14 @@ def test_newcomer_1_files_are_read_by_declaration(tmp_path, command):
         warnings.simplefilter("error")
         assert schema.read(tmp_path / "t.parquet")["c"].tolist()[:2] == [7, 8]
     schema.save(tmp_path / "s.toml")
-    words = "fit t.parquet --schema s.toml --no-evaluate --report r.json --epsilon 1"
+    words = "fit t.parquet --schema s.toml --report r.json --epsilon 1"
     status, *_, err = command(*words.split())
     assert status == 0, err
-    assert STORED_TYPES.key not in (tmp_path / "r.json").read_text()
+    assert "stored_types_public" not in (tmp_path / "r.json").read_text()
     model = FeatureDPLogisticRegression(schema=schema)
     model.fit(schema.read(table), table["y"])
-    assert STORED_TYPES in model.privacy_.assumptions and not STORED_TYPES.enforced
+    stored_types = ASSUMED["stored_types_public"]
+    assert stored_types in model.privacy_.assumptions and not stored_types.enforced
 
 
 # -- A3: types of other columns and rows -----------------------------------------------

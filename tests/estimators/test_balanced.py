@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, FeatureDPMLPClassifier
 from skfdp.audit import audit_replay
 from skfdp.data.target import class_shares, log_odds
-from skfdp.privacy.events import BALANCED
+from skfdp.privacy.events import ASSUMED
 from skfdp.solvers import NoisyGradientDescent, descent, label_statistic
 
 RNG = np.random.default_rng(0)
@@ -54,7 +54,10 @@ def test_it_costs_nothing_and_moves_the_constant_by_the_log_odds(name, y):
     plain = clone(balanced).set_params(class_weight=None).fit(X, y)
     assert balanced.privacy_.events == plain.privacy_.events
     told = {one.text: one.enforced for one in balanced.privacy_.assumptions}
-    assert told[BALANCED.text] and BALANCED not in plain.privacy_.assumptions
+    assert (
+        told[ASSUMED["class_weight_from_releases"].text]
+        and ASSUMED["class_weight_from_releases"] not in plain.privacy_.assumptions
+    )
     moved = constants(plain) - constants(balanced)
     if name == "network":
         np.testing.assert_array_equal(balanced.coefs_[0], plain.coefs_[0])

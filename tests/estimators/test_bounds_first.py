@@ -10,13 +10,7 @@ from scipy.sparse import csr_array
 
 import skfdp
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, compose
-from skfdp.privacy.events import (
-    BOUNDS_RELEASED,
-    ORTHANT,
-    ORTHANT_RELEASED,
-    VALUES_CLIPPED,
-    VALUES_CLIPPED_RELEASED,
-)
+from skfdp.privacy.events import ASSUMED
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.statistics import BinCounts
 from skfdp.solvers import FeatureDPSGD, NoisySGD
@@ -131,7 +125,7 @@ def test_every_column_public_needs_no_release(problem):
     model = make("feature-dp", public_features="all").fit(X, y)
     assert [event.label for event in model.privacy_.events] == ["label statistic"]
     np.testing.assert_array_equal(model.input_scaler_.low, X.min(axis=0))
-    assert BOUNDS_RELEASED not in model.privacy_.assumptions
+    assert ASSUMED["bounds_released"] not in model.privacy_.assumptions
 
 
 def test_missing_and_infinite_numbers_count_as_the_middle(problem):
@@ -209,9 +203,13 @@ def test_the_orthant_holds_with_released_bounds(problem, releases):
 def test_the_report_speaks_of_released_bounds(problem):
     X, score = problem
     model = make("feature-dp, target public").fit(X, target_of("feature-dp", score))
-    for one in (BOUNDS_RELEASED, VALUES_CLIPPED_RELEASED, ORTHANT_RELEASED):
+    for one in (
+        ASSUMED["bounds_released"],
+        ASSUMED["values_clipped_to_released_bounds"],
+        ASSUMED["columns_non_negative_within_released_bounds"],
+    ):
         assert one.enforced and one in model.privacy_.assumptions
-    for one in (VALUES_CLIPPED, ORTHANT):
+    for one in (ASSUMED["values_clipped"], ASSUMED["columns_non_negative"]):
         assert one not in model.privacy_.assumptions
     assert "input_scaler_" in model.privacy_.released
 

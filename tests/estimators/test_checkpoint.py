@@ -30,7 +30,7 @@ from skfdp.audit import audit_replay
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.mechanisms.release import Mechanism
-from skfdp.privacy.events import KEY_UNREAD
+from skfdp.privacy.events import ASSUMED
 from skfdp.privacy.ledger_file import Store
 from skfdp.schema import Label, Number
 from skfdp.solvers import (
@@ -291,7 +291,7 @@ def test_each_ledger_is_charged_once(in_file, path, tmp_path):
     assert len({one.coef_.tobytes() for one in models}) == 1
     told = set(models[0].privacy_.assumptions)
     plain = set(classifier(ledger=ledgers[0]).fit(X, Y).privacy_.assumptions)
-    assert told - plain == {KEY_UNREAD}
+    assert told - plain == {ASSUMED["checkpoint_unread"]}
 
 
 def test_a_fit_that_was_refused_its_charge_leaves_nothing(path):

@@ -12,7 +12,6 @@ from sklearn.base import clone
 
 from skfdp import DPSGDFRegressor, FeatureDPLogisticRegression, FeatureDPRegressor
 from skfdp.data import grid
-from skfdp.privacy.events import SAME_PARTITIONS
 from skfdp.solvers import (
     AdaptiveCentering,
     FeatureDPSGD,
@@ -101,7 +100,7 @@ DIGESTED = {"file", "columns together", "Dask"}
 def reported(found):
     """Return a report or plan as values, but for what is assumed of collections."""
     values = found.to_dict()
-    key = SAME_PARTITIONS.key
+    key = "collection_deterministic"
     values["assumptions"] = [a for a in values["assumptions"] if a["key"] != key]
     return values
 
@@ -143,4 +142,4 @@ def test_a_fit_is_that_of_a_table_in_memory(held, name, tmp_path, request, monke
     assert reported(alone.privacy_) == reported(apart.privacy_)
     assert reported(clone(model).plan(X, y, **of_rows)) == reported(plan)
     told = [a.key for a in apart.privacy_.assumptions]
-    assert (SAME_PARTITIONS.key in told) == (held == "Dask")
+    assert ("collection_deterministic" in told) == (held == "Dask")

@@ -19,7 +19,6 @@ from skfdp.dask_tables import PartitionBatches, _ask, _public_table, _total  # n
 from skfdp.data.codes import CodedGridRows  # noqa: E402
 from skfdp.mechanisms import release  # noqa: E402
 from skfdp.mechanisms.release import PoissonBatches  # noqa: E402
-from skfdp.privacy.events import SAME_PARTITIONS  # noqa: E402
 from skfdp.queries.linear import LinearQuery  # noqa: E402
 from skfdp.schema import Category, Label, Number  # noqa: E402
 from skfdp.solvers import FeatureDPSGD, NoisySGD  # noqa: E402
@@ -51,7 +50,7 @@ def classifier(kind=skfdp.FeatureDPLogisticRegression, classes=(0, 1), **changes
 def reported(found):
     """Return a report or plan as values, but for what is assumed of collections."""
     values = found.to_dict()
-    every, key = values["assumptions"], SAME_PARTITIONS.key
+    every, key = values["assumptions"], "collection_deterministic"
     values["assumptions"] = [one for one in every if one["key"] != key]
     return values, len(every) > len(values["assumptions"])
 

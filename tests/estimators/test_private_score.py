@@ -47,7 +47,7 @@ from skfdp import (
 )
 from skfdp import metrics as module
 from skfdp.privacy import RELATIONS, AddOrRemoveOne, Relation, gdp_mu, read_report
-from skfdp.privacy.events import WEIGHTS_ARE_PUBLIC
+from skfdp.privacy.events import ASSUMED
 from skfdp.solvers.score import (
     NoisyTable,
     auc_kernel,
@@ -537,7 +537,7 @@ def test_weights_alone(panel):
     truth = np.average(Fixed().predict(X) == y, weights=weights)
     assert found.values["accuracy"] == pytest.approx(truth, abs=1e-3)
     assert found.privacy_.unit == "record"
-    assert texts(found)[WEIGHTS_ARE_PUBLIC.text] is False
+    assert texts(found)[ASSUMED["weights_public"].text] is False
     plain = public(Fixed(), X, y, metrics="accuracy").noise_std
     reach = weights.max() / weights.mean()
     assert found.noise_std == pytest.approx(reach * plain, rel=2e-3)

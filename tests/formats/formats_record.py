@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skfdp import FeatureDPLogisticRegression, PrivacyLedger, TableSchema, report
 from skfdp.privacy import Event
-from skfdp.privacy.events import KNOWN
+from skfdp.privacy.events import ASSUMED
 from skfdp.schema import Boolean, Category, Date, Ignore, Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
@@ -103,7 +103,7 @@ def record(folder: Path) -> None:
     expected = {
         "spent": spent(path),
         "predict_proba": model.predict_proba(X)[:, 1].tolist(),
-        "enforced": sorted(key for key, one in KNOWN.items() if one.enforced),
+        "enforced": sorted(key for key, one in ASSUMED.items() if one.enforced),
     }
     text = json.dumps(expected, indent=1)
     (folder / "expected.json").write_text(text + "\n", encoding="utf-8")

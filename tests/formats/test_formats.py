@@ -17,7 +17,7 @@ import pytest
 import skfdp
 from skfdp import PrivacyBudgetError, PrivacyLedger, TableSchema
 from skfdp.privacy import LedgerEntry, read_report
-from skfdp.privacy.events import KNOWN
+from skfdp.privacy.events import ASSUMED
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -99,7 +99,7 @@ def test_reports(folder, name):
 
 def test_keys_of_enforced_assumptions_stay(expected):
     """A key that is gone would lose its mark in reports of earlier versions."""
-    ours = {key for key, one in KNOWN.items() if one.enforced}
+    ours = {key for key, one in ASSUMED.items() if one.enforced}
     assert {*expected["enforced"]} <= ours
 
 

@@ -46,7 +46,7 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import PrivacyBudgetError, compose, find_reports, read_report
-from skfdp.privacy.events import CLASSES_READ, COLUMNS_ASSUMED, COLUMNS_FOLLOWED
+from skfdp.privacy.events import ASSUMED
 from skfdp.privacy.preprocessing_steps import REFUSES
 from skfdp.schema import Category, Number
 from skfdp.solvers import NoisyGradientDescent
@@ -116,10 +116,13 @@ def learns(found):
 def followed(found):
     """Return whether columns were followed, None if nothing is said of it."""
     told = {a.key: a.enforced for a in found.assumptions}
-    assumed = told.get(COLUMNS_ASSUMED.key)
+    assumed = told.get(ASSUMED["public_columns_assumed"].key)
     assert assumed in (None, False)
-    assert not {COLUMNS_ASSUMED.key, COLUMNS_FOLLOWED.key} <= set(told)
-    return told.get(COLUMNS_FOLLOWED.key, assumed)
+    assert not {
+        ASSUMED["public_columns_assumed"].key,
+        ASSUMED["public_columns_followed"].key,
+    } <= set(told)
+    return told.get(ASSUMED["public_columns_followed"].key, assumed)
 
 
 def reads_back(found, tmp_path):
@@ -446,7 +449,7 @@ class TestWrappers:
         for public in (False, True):
             model = OneVsRestClassifier(logistic(public_target=public))
             found = report(model.fit(X, three()))
-            assert (CLASSES_READ in found.assumptions) != public
+            assert (ASSUMED["classes_public"] in found.assumptions) != public
 
     def test_a_label_of_all_rows_voids(self, X):
         y = two_targets()

@@ -203,7 +203,7 @@ def test_another_ledger_in_its_place(path):
     path.unlink()
     fresh = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
     refuse(handles, "was replaced by another ledger")
-    assert len(fresh) == 0
+    assert not fresh.entries
 
 
 def test_an_older_copy_in_its_place(path, tmp_path):
@@ -762,7 +762,7 @@ def test_another_user_cannot_charge_a_read_only_file():
         path.chmod(0o444)
         done = run(READ_ONLY, path)
         assert "is read-only: make the file" in done.stdout, done.stderr
-        assert len(PrivacyLedger(path)) == 1
+        assert len(PrivacyLedger(path).entries) == 1
 
 
 # Forks workers that charge, kills them all at a random moment, again and again; the

@@ -12,7 +12,7 @@ from skfdp.privacy import (
     PrivacyReport,
     composed_guarantee,
 )
-from skfdp.privacy.events import KNOWN
+from skfdp.privacy.events import ASSUMED
 from skfdp.solvers import NoisyGradientDescent
 
 SOON = NoisyGradientDescent(max_iter=3)
@@ -74,8 +74,8 @@ class TestReports:
         (said,) = [text for text in told if text.startswith(ENTRIES)]
         assert (
             told[said] is False
-            and told[KNOWN["person_contributions_clipped"].text] is True
+            and told[ASSUMED["person_contributions_clipped"].text] is True
         )
-        assert KNOWN["contributions_clipped"].text not in told
+        assert ASSUMED["contributions_clipped"].text not in told
         found = model.fit(X, y, sample_weight=X[:, 0]).privacy_
         assert (found.unit, found.n_records) == ("record", 300)

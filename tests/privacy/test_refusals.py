@@ -347,7 +347,7 @@ REFUSED = [
     (lambda ledger, events: ledger.charge(events), NO_EVENTS, EVENTS),
     (
         lambda ledger, events: ledger.what_if(events),
-        [one for one in NO_EVENTS if one is not STEPS],
+        [one for one in NO_EVENTS if one not in (None, STEPS)],
         EVENTS,
     ),
     (lambda _, names: composed_guarantee([STEPS], names), [*NO_PUBLIC_SET, "age"], SET),

@@ -33,7 +33,7 @@ from skfdp import (
     report,
 )
 from skfdp.privacy import Event, PrivacyReport, read_report
-from skfdp.privacy.events import ONE_STEP
+from skfdp.privacy.events import ASSUMED
 from skfdp.privacy.report_text import attack_power
 from skfdp.solvers import NoisySGD
 
@@ -174,7 +174,7 @@ def test_attack_9_ledger_with_a_seeded_fit_and_its_curve_say_void(kind, tmp_path
     assert str(ledger).endswith("\nVoid:      integer seed")
 
 
-ALONE = ONE_STEP.text
+ALONE = ASSUMED["no_step_before"].text
 ESTIMATORS = {
     "FeatureDPLogisticRegression": FeatureDPLogisticRegression(classes=[0, 1]),
     "DPSGDFClassifier": DPSGDFClassifier(classes=[0, 1]),
