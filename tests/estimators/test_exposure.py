@@ -266,7 +266,7 @@ def test_what_cannot_be_had_is_refused_before_the_charge(given, match):
     model = regressor(**given).set_params(ledger=PrivacyLedger())
     with pytest.raises(ValueError, match=f"exposure='days' of the schema {match}"):
         model.fit(TABLE, TABLE["claims"])
-    assert len(model.ledger) == 0
+    assert not model.ledger.entries
 
 
 def test_classifiers_and_dask_refuse_an_exposure():
