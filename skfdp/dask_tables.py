@@ -86,11 +86,14 @@ _PARTITION_NOT_COMPUTED = (
     "a partition could not be read; the error is withheld because it may quote the "
     "data: fit to a collection of synthetic rows to see it."
 )
-_NOT_COMPUTED: dict[str, Any] = {"kind": RuntimeError}
-_NOT_COMPUTED["message"] = (
-    "a partition of the Dask collection could not be computed; the error is withheld "
-    "because it may quote the data: compute the collection of synthetic rows to see it."
-)
+_NOT_COMPUTED: dict[str, Any] = {
+    "kind": RuntimeError,
+    "message": (
+        "a partition of the Dask collection could not be computed; the error is "
+        "withheld because it may quote the data: compute the collection of synthetic "
+        "rows to see it."
+    ),
+}
 # Number of attempts of a call before the fit fails.
 _ATTEMPTS = 5
 

@@ -43,16 +43,10 @@ def readable(given: Any) -> Any:
     pandas copies `attrs` with each column that is selected, and they may hold objects
     that cannot be copied. So they are dropped. Other objects are returned unchanged.
     """
-    name = type(given).__name__
-    if name == "Bag" or name.startswith("Delayed"):  # of Dask; it has any attribute
-        raise TypeError(
-            f"a {name.removesuffix('Leaf')} has neither rows nor types yet: pass its "
-            "compute(), or a Dask frame or array."
-        )
     if hasattr(type(given), "detach"):  # a tensor of torch
         message = (
-            f"a {name} cannot be read by NumPy: pass tensor.detach().cpu(), dense and "
-            "of a type that NumPy has."
+            f"a {type(given).__name__} cannot be read by NumPy: pass "
+            "tensor.detach().cpu(), dense and of a type that NumPy has."
         )
         read_safely(np.asarray, given, message=message, kind=ValueError)
     attrs = getattr(given, "attrs", None)

@@ -322,17 +322,6 @@ def test_masked_cells_of_an_open_table_are_missing(dtype):
 
 
 @pytest.mark.extra("dask")
-def test_a_delayed_table_is_refused():
-    import dask.bag
-
-    X_, Y_ = map(dask.delayed, (X, Y))
-    for given in (X_, Y), (X, Y_), [dask.bag.from_sequence([1, 2])] * 2:
-        told = r"a (Delayed|Bag) has neither rows nor types yet"
-        with pytest.raises(TypeError, match=told):
-            clone(SOON).fit(*given)
-
-
-@pytest.mark.extra("dask")
 def test_a_masked_public_target_is_missing_in_dask_too():
     import dask.array as array
 
