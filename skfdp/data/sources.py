@@ -16,6 +16,7 @@ import numpy as np
 from sklearn import get_config
 
 from skfdp.addresses import wing
+from skfdp.privacy.checks import computed
 
 # Private integer rows go to an anonymous temporary file, which is read through a memory
 # map. The system deletes the file when the process exits.
@@ -123,8 +124,23 @@ class LargeTable:
     steps: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
     #: Increasing numbers of the selected rows of the source; None: every row.
     rows: np.ndarray | None = None
+    #: Number of rows and number of columns.
+    shape: tuple[int, int] = computed()
+    #: Names of the columns as a list, or None without names.
+    columns: list[str] | None = computed()
+    #: Whether the rows are in a file.
+    on_disk: bool = computed()
 
     ndim: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        source = self.source
+        n_rows = source.shape[0] if self.rows is None else len(self.rows)
+        vars(self).update(
+            shape=(n_rows, self.width),
+            columns=None if self.names is None else list(self.names),
+            on_disk=getattr(source, "on_disk", isinstance(source, np.memmap)),
+        )
 
     @classmethod
     def of(cls, source: Any, names: Sequence[str] | None = None) -> LargeTable:
@@ -132,23 +148,8 @@ class LargeTable:
         names = None if names is None else tuple(names)
         return cls(source, names, np.dtype(source.dtype), source.shape[1])
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and number of columns."""
-        return len(self), self.width
-
-    @property
-    def columns(self) -> list[str] | None:
-        """Names of the columns, or None without names."""
-        return None if self.names is None else list(self.names)
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the rows are in a file."""
-        return getattr(self.source, "on_disk", isinstance(self.source, np.memmap))
-
     def __len__(self) -> int:
-        return self.source.shape[0] if self.rows is None else len(self.rows)
+        return self.shape[0]
 
     def __repr__(self) -> str:
         return f"LargeTable(shape={self.shape}, dtype={self.dtype.name})"

@@ -15,7 +15,7 @@ from skfdp.data.arrays import check_names, check_no_path, column_labels
 from skfdp.data.cells import exact, numbers
 from skfdp.data.target import is_missing
 from skfdp.data.validation import unmasked
-from skfdp.privacy.checks import shown
+from skfdp.privacy.checks import computed, shown
 from skfdp.privacy.events import Relation
 
 #: Bits of a row's weight, which is an integer, so that weighted sums stay exact.
@@ -43,25 +43,30 @@ class Units:
     #: depend on it.
     count: float = 1.0
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.weights)
+    #: Number of rows.
+    n_rows: int = computed()
+    #: The privacy unit: "record" or "person".
+    unit: str = computed()
+    #: Number of persons; number of records if each row is a record.
+    n_units: int = computed()
+    #: Sum of the weights in the user's units.
+    total: float = computed()
+    #: Grid step of `shares`: the share of a row of weight 1.
+    step: float = computed()
+    #: Weight of each row in a sum, float64, with total `n_units`.
+    shares: np.ndarray = computed()
 
-    @property
-    def unit(self) -> str:
-        """The privacy unit: "record" or "person"."""
-        return "record" if self.persons is None else "person"
-
-    @functools.cached_property
-    def n_units(self) -> int:
-        """Number of persons; number of records if each row is a record."""
-        return self.n_rows if self.persons is None else int(self.persons.max()) + 1
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights in the user's units."""
-        return self.count * int(self.weights.sum())
+    def __post_init__(self) -> None:
+        weights, persons, total = self.weights, self.persons, int(self.weights.sum())
+        n_units = len(weights) if persons is None else int(persons.max()) + 1
+        vars(self).update(
+            n_rows=len(weights),
+            unit="record" if persons is None else "person",
+            n_units=n_units,
+            total=self.count * total,
+            step=n_units / total,
+            shares=weights * (n_units / total),
+        )
 
     @functools.cached_property
     def joint(self) -> bool:
@@ -69,16 +74,6 @@ class Units:
         return self.persons is not None and bool(
             (np.bincount(self.persons[self.weights > 0]) > 1).any()
         )
-
-    @functools.cached_property
-    def step(self) -> float:
-        """Grid step of `shares`: the share of a row of weight 1."""
-        return self.n_units / int(self.weights.sum())
-
-    @functools.cached_property
-    def shares(self) -> np.ndarray:
-        """Weight of each row in a sum, float64, with total `n_units`."""
-        return self.weights * self.step
 
     @functools.cached_property
     def reach(self) -> float:
