@@ -401,29 +401,24 @@ def _reports(path: Path) -> tuple[list[PrivacyReport], str]:
     For a model also return a sentence on the digest of its weights.
     """
     matching = ""
-    with refusing(ValueError):
-        try:
-            with path.open("rb") as opened:
-                is_ledger = opened.read(len(_SQLITE)) == _SQLITE
-            if is_ledger:
-                # A ledger without a limit has no delta of its own.
-                ledgers = PrivacyLedger.open_all(path)
-                found = [report_of(one, delta=one.delta or 1e-5) for one in ledgers]
-            elif path.suffix in (".skops", ".joblib"):
-                model = _loaded(path)
-                found = [report_of(model)]
-                if (own := found[0].sha256) is not None and own != digest_of(model):
-                    raise CommandError(
-                        f"{str(path)!r} holds other numbers than those of its report, "
-                        "whose SHA-256 differs: ask for the original."
-                    )
-                matching = " The SHA-256 fits its released weights."
-            else:
-                found = [read_report(path)]
-        except OSError as error:
-            raise CommandError(
-                f"cannot read {str(path)!r}: {error.strerror}."
-            ) from None
+    with refusing(OSError, ValueError):
+        with path.open("rb") as opened:
+            is_ledger = opened.read(len(_SQLITE)) == _SQLITE
+        if is_ledger:
+            # A ledger without a limit has no delta of its own.
+            ledgers = PrivacyLedger.open_all(path)
+            found = [report_of(one, delta=one.delta or 1e-5) for one in ledgers]
+        elif path.suffix in (".skops", ".joblib"):
+            model = _loaded(path)
+            found = [report_of(model)]
+            if (own := found[0].sha256) is not None and own != digest_of(model):
+                raise CommandError(
+                    f"{str(path)!r} holds other numbers than those of its report, "
+                    "whose SHA-256 differs: ask for the original."
+                )
+            matching = " The SHA-256 fits its released weights."
+        else:
+            found = [read_report(path)]
         return [PrivacyReport.from_dict(one.to_dict()) for one in found], matching
 
 
@@ -454,14 +449,13 @@ def _loaded(path: str | Path) -> Any:
     """Return the model in a file, whose errors may quote anything."""
     if suffix_of(path) not in (".skops", ".joblib"):
         raise CommandError(f"the model {str(path)!r} must end in .skops or .joblib.")
-    try:
-        found = load(path)
-    except OSError as error:
-        raise CommandError(f"cannot read {str(path)!r}: {error.strerror}.") from None
-    except CommandError:
-        raise
-    except Exception:
-        found = None
+    with refusing(OSError):
+        try:
+            found = load(path)
+        except (CommandError, OSError):
+            raise
+        except Exception:
+            found = None
     if not hasattr(found, "feature_names_in_"):
         raise CommandError(f"{str(path)!r} is not a model that 'skfdp fit' wrote.")
     return found

@@ -94,7 +94,10 @@ def refusing(*errors: type[Exception], status: int = 2) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise CommandError(" ".join(str(error).split()), status) from None
+        text = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.filename is not None:
+            text = f"cannot open {str(error.filename)!r}: {error.strerror}."
+        raise CommandError(text, status) from None
 
 
 @contextlib.contextmanager

@@ -146,7 +146,7 @@ def test_refused_predictions(refused, tmp_path):
         ("income.skops", "new.csv", ["-o", "new.csv"], "new.csv' is given twice"),
         ("income.skops", twice, ["--keep", "prediction"], "has the name of a predict"),
         ("m.pkl", "new.csv", [], "must end in .skops or .joblib"),
-        ("absent.skops", "new.csv", [], "cannot read 'absent.skops': No such file"),
+        ("absent.skops", "new.csv", [], "cannot open 'absent.skops': No such file"),
         ("income.skops", "new.csv", ["-o", "none/o"], "none/o cannot be written: No s"),
         (bad, "new.csv", [], "is not a model that 'skfdp fit' wrote"),
     ):
@@ -189,7 +189,7 @@ def test_reports_of_files_models_and_ledgers(run, tmp_path):
 
 
 def test_refused_reports(run, refused, tmp_path):
-    assert "cannot read 'absent.json'" in refused("report", "absent.json")
+    assert "cannot open 'absent.json'" in refused("report", "absent.json")
     for name in ("people", "stays"):
         skfdp.PrivacyLedger(tmp_path / "two.sqlite", dataset=name)
     told = refused("report", tmp_path / "two.sqlite", "--html", tmp_path / "page.html")
