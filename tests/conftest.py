@@ -8,11 +8,15 @@ import random
 import re
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 # Processes share the cores already: threads of theirs would only wait for each other.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault(name, "1")
+
+#: Folders of modules that tests import.
+sys.path += [str(Path(__file__).parent / one) for one in ("", "golden", "contributing")]
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -73,10 +77,13 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     """Compile loops for small tables, too, so that tests call them and not their twins.
 
-    Keep the stream of errors: while a test runs, pytest catches what goes there.
+    Keep the stream of errors: while a test runs, pytest catches what goes there. Small
+    tables and seeds are warned of everywhere; tests of warnings ask for them.
     """
     from skfdp import kernels
 
+    for kind in ("UtilityWarning", "PrivacyWarning"):
+        config.addinivalue_line("filterwarnings", f"ignore::skfdp.{kind}")
     kernels.SMALL, kernels.compiles = 0, True
     config.stash[ERRORS] = os.dup(sys.__stderr__.fileno())
 

@@ -25,7 +25,6 @@ from skfdp import (
 )
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 # The data of the checks change with the versions.
 OLDER = Version(sklearn.__version__) < Version("1.7")
 CLASSIFIERS = (DPSGDFClassifier, FeatureDPLogisticRegression)

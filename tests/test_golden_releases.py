@@ -18,8 +18,6 @@ import pytest
 import skfdp
 
 GOLDEN = Path(__file__).parent / "golden"
-sys.path.append(str(GOLDEN))
-
 from golden_cases import CASES  # noqa: E402
 from golden_record import FILE, differences, machine, record  # noqa: E402
 

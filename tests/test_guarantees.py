@@ -1,8 +1,4 @@
-"""The guarantee end to end: what is charged is what runs, and neighbours are close.
-
-Each check is a function, so that `test_sabotage_is_noticed` can break the code and
-see the check fail.
-"""
+"""The guarantee end to end: what is charged is what runs, and neighbours are close."""
 
 import dataclasses
 import math
@@ -12,27 +8,19 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-    PrivateCenteringTransformer,
-)
+import skfdp
 from skfdp.data.grid import GridRows
-from skfdp.kernels import contributions
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 from skfdp.privacy import AddOrRemoveOne, Relation, compose, gdp_epsilon
-from skfdp.queries import linear
 from skfdp.queries.linear import LinearQuery
 from skfdp.queries.products import ShortProducts
 from skfdp.reader import Reader
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 
 BATCHES = {"solver": NoisySGD(batch_size=60, max_iter=50)}
-CLASSIFIER = partial(DPSGDFClassifier, bounds=(0, 1))
-LOGISTIC = partial(FeatureDPLogisticRegression, bounds=(0, 1))
-REGRESSOR = partial(FeatureDPRegressor, bounds=(0, 1))
+CLASSIFIER = partial(skfdp.DPSGDFClassifier, bounds=(0, 1))
+LOGISTIC = partial(skfdp.FeatureDPLogisticRegression, bounds=(0, 1))
+REGRESSOR = partial(skfdp.FeatureDPRegressor, bounds=(0, 1))
 
 
 def padded(kind, **more):
@@ -71,7 +59,7 @@ ESTIMATORS = {
         REGRESSOR, target_bounds=(0, 2), bounds="private"
     ),
     "regressor, dpsgd-f, add/remove": partial(
-        DPSGDFRegressor, bounds=(0, 1), target_bounds=(-1, 2), **COUNTED
+        skfdp.DPSGDFRegressor, bounds=(0, 1), target_bounds=(-1, 2), **COUNTED
     ),
 }
 both = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
@@ -103,7 +91,8 @@ def test_the_events_describe_the_releases_that_ran(make, small, releases):
                 twice = pytest.approx(2 * seen["query"].clip_norm, rel=1e-12)
                 assert event.sensitivity == twice
             relation = Relation.of(event.neighboring_relation)
-            assert seen["query"].sensitivity(relation) <= event.sensitivity
+            moved = seen["query"].sensitivity(relation)
+            assert moved == pytest.approx(event.sensitivity, rel=1e-12)
             assert (seen["batch"] is None) == (event.sampling_rate == 1)
     assert next(steps, None) is None
     assert model.privacy_.epsilon <= 2.0
@@ -111,8 +100,9 @@ def test_the_events_describe_the_releases_that_ran(make, small, releases):
     assert model.privacy_.epsilon > 1.99
 
 
-def check_noise_level(make, data, releases):
-    make(epsilon=2.0).fit(*data)
+@both
+def test_noise_has_the_level_of_the_plan(make, small, releases):
+    make(epsilon=2.0).fit(*small)
     ratios = np.concatenate([seen["noise"].ravel() / seen["std"] for seen in releases])
     level = np.mean(ratios**2)
     assert abs(level - 1) < 5 * math.sqrt(2 / ratios.size)
@@ -121,14 +111,9 @@ def check_noise_level(make, data, releases):
     assert abs(lagged) < 5 / math.sqrt(ratios.size)
 
 
-@both
-def test_noise_has_the_level_of_the_plan(make, small, releases):
-    check_noise_level(make, small, releases)
-
-
 def test_full_batch_epsilon_from_first_principles(small, releases):
     """Recompute epsilon from the noise that ran and the sensitivities, by hand."""
-    FeatureDPLogisticRegression(epsilon=2.0, bounds=(0, 1)).fit(*small)
+    skfdp.FeatureDPLogisticRegression(epsilon=2.0, bounds=(0, 1)).fit(*small)
     counts, length, mean, *steps, temperature = releases
     # A replaced label moves two counts by 1, a length and a mean row are at most 1 in
     # size, and no entry of the row is negative.
@@ -149,7 +134,7 @@ def test_averages_divide_by_the_expected_batch(small, releases):
         learning_rate=0.5,
         clip_norm=0.2,
     )
-    model = DPSGDFClassifier(
+    model = skfdp.DPSGDFClassifier(
         bounds=(0, 1),
         centering=None,
         loss="hinge",  # of which nothing is released but the loop
@@ -277,7 +262,7 @@ def test_private_values_cannot_reach_what_is_public(public_loss, small, monkeypa
         )
 
     # A centre and a length that were released would differ: they are fixed here.
-    model = FeatureDPLogisticRegression(
+    model = skfdp.FeatureDPLogisticRegression(
         public_features=[0, 2],
         bounds=(0, 1),
         centering=None,
@@ -314,7 +299,7 @@ def test_private_coins_differ_from_public_batches(small, releases, monkeypatch):
         return gradient(self, theta, batch)
 
     monkeypatch.setattr(LinearQuery, "public_gradient", spied)
-    FeatureDPLogisticRegression(
+    skfdp.FeatureDPLogisticRegression(
         public_features=[0],
         bounds=(0, 1),
         centering=None,
@@ -342,99 +327,11 @@ def noises(releases):
 
 def test_two_steps_of_a_pipeline_with_one_seed_draw_different_noise(small, releases):
     make_pipeline(
-        PrivateCenteringTransformer(bounds=(0, 1), random_state=0),
-        DPSGDFClassifier(
+        skfdp.PrivateCenteringTransformer(bounds=(0, 1), random_state=0),
+        skfdp.DPSGDFClassifier(
             bounds=False, random_state=0, solver=NoisyGradientDescent(max_iter=3)
         ),
     ).fit(*small)
     drawn = noises(releases)
     assert len(drawn) == 1 + 4 + 3
     assert len(set(np.round(drawn, 6))) == len(drawn)
-
-
-# -- sabotage ------------------------------------------------------------------------
-
-
-def test_sabotage_of_the_noise_is_noticed(small, releases, monkeypatch):
-    from skfdp.mechanisms import release as module
-
-    original = module.add_integer_gaussian
-    monkeypatch.setattr(
-        module,
-        "add_integer_gaussian",
-        lambda total, std, generator: original(total, std / 2, generator),
-    )
-    with pytest.raises(AssertionError):
-        check_noise_level(ESTIMATORS["dpsgd-f"], small, releases)
-
-
-def sabotage_limits(monkeypatch, **factors):
-    """Every kernel that clips is told other limits than the query's."""
-    honest = linear.LinearQuery._clip
-
-    def false(query, unit):
-        clip = honest(query, unit)
-        clip = clip._replace(
-            **{k: times(getattr(clip, k), f) for k, f in factors.items()}
-        )
-        limits = contributions.limits_of(clip, query.n_outputs)
-        return clip._replace(limits=clip.limits._replace(memory=limits))
-
-    def times(limit, factor):
-        if isinstance(limit, contributions.PerRow):
-            return limit._replace(memory=factor * limit.memory)
-        return factor * limit
-
-    monkeypatch.setattr(linear.LinearQuery, "_clip", false)
-
-
-@pytest.mark.parametrize("d", [4, 20])
-def test_sabotage_of_the_clip_is_noticed(monkeypatch, d):
-    """In either kernel: rows of 16 columns and more take the short one."""
-    check_sensitivity("replace_special", "squared_hinge", d=d)
-    sabotage_limits(monkeypatch, clip_norm=1.01)
-    with pytest.raises(AssertionError):
-        check_sensitivity("replace_special", "squared_hinge", d=d)
-
-
-@pytest.mark.parametrize("d", [4, 20])
-def test_sabotage_of_the_norms_is_noticed(monkeypatch, d):
-    sabotage_limits(monkeypatch, squared_norms=0.98)
-    with pytest.raises(AssertionError):
-        check_sensitivity("replace_special", "squared_hinge", d=d)
-
-
-def test_sabotage_of_the_difference_is_noticed(monkeypatch):
-    """Forgetting the mixed term of the norm lets contributions grow."""
-    original = contributions.clip_differences
-
-    def forgetful(full, public, rows, clip, norms, inner):
-        assert (norms.step, norms.first) == (1, 0)
-        original(full, public, rows, clip, norms, norms.memory / 2)
-
-    monkeypatch.setattr(contributions, "clip_differences", forgetful)
-    with pytest.raises(AssertionError):
-        for seed in range(5):
-            check_sensitivity("replace_one", "log_loss", True, True, seed)
-
-
-def test_sabotage_of_the_grid_is_noticed(monkeypatch):
-    """Rounding breaks the bound if nothing is taken off the clip norm for it."""
-    flat, careful = contributions.flat, contributions.contribute
-
-    def finer(task, clip):
-        clip = clip._replace(unit=clip.unit / 1024, largest=clip.largest * 1024)
-        limits = contributions.limits_of(clip, 1)
-        clip = clip._replace(limits=contributions.PerRow(limits, 1, 0))
-        return flat(task, clip)
-
-    def careless(residuals, rows, given):
-        careful(residuals, rows, given)
-        np.rint(residuals / 1024, out=residuals)
-
-    monkeypatch.setattr(linear, "_FINEST_RESIDUAL", 0.25)
-    check_sensitivity("replace_special", "squared_hinge")
-    monkeypatch.setattr(contributions, "flat", finer)
-    monkeypatch.setattr(contributions, "contribute", careless)
-    with pytest.raises(AssertionError):
-        check_sensitivity("replace_special", "squared_hinge")

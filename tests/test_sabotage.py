@@ -98,6 +98,106 @@ estimators/test_exposure.py::test_a_private_exposure_is_clipped_and_becomes_an_i
 -replaced=math.sqrt(2 * n_columns),
 +replaced=math.sqrt(n_columns),
 estimators/test_row_length.py::test_a_replaced_wide_row_moves_two_counts_by_one
+# queries/statistics.py: rows that are summed too long
+-SHRINK = 1 - 1e-9
++SHRINK = 1 + 1e-3
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-rows]
+# queries/statistics.py: entries of either sign in bounded rows
+-np.maximum(entries, 0.0, out=entries)
++entries += 0.0
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-rows, bounded]
+# queries/statistics.py: a squared norm that lengthens cross moments
+-lacking = 1 / grid**2 - np.einsum("ij,ij->i", rows, rows)
++lacking = np.einsum("ij,ij->i", rows, rows)
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-cross moments]
+# queries/statistics.py: a replaced label moves the statistic by one row
+-self.row_bound, self.row_bound * math.sqrt(2)
++self.row_bound, self.row_bound
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-many labels]
+# queries/statistics.py: centred labels that are not centred
+-np.eye(self.n_outputs)[target] - self.centred
++np.eye(self.n_outputs)[target]
+estimators/test_one_shot.py::test_a_nulled_label_moves_the_statistic_by_at_most_its_sensitivity
+# queries/statistics.py: a number that is counted twice
+-rows.shape[0] - counts.sum(axis=1)
++rows.shape[0]
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-binades]
+# queries/statistics.py: slopes that are not cut
+-own = np.clip(np.nan_to_num(own), -bound, bound)
++own = np.nan_to_num(own)
+queries/test_contract.py::test_entries_are_cut_whatever_a_loss_says
+# queries/statistics.py: a replaced record changes one count of scores
+-math.sqrt(2.0 * (self.n_cells > 1) + of_losses)
++math.sqrt(1.0 + of_losses)
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-score table]
+# queries/statistics.py: a record that is in a score twice
+-cells[counted]), math.floor(1 / unit))
++cells[counted]), 2 * math.floor(1 / unit))
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-score table]
+# queries/statistics.py: losses beyond their bound
+-losses), 0.0, 1.0)[grouped]
++losses), 0.0, 2.0)[grouped]
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-losses alone]
+# queries/statistics.py: losses that are left out of the norm
+-of_losses = n_losses * (1 + SQUARES**2)
++of_losses = 0.0 * n_losses
+queries/test_contract.py::test_no_record_moves_a_sum_further_than_said[0-score table with losses]
+# queries/linear.py: labels that reach half as far
+-apart = max(loss.label_reach(public.n_classes), largest)
++apart = max(loss.label_reach(public.n_classes), largest) / 2
+estimators/test_label_sensitivity.py::test_no_label_moves_a_sum_further[3-3.0-1.0]
+# kernels/contributions.py: half of the mixed term of a difference
+-square = np.fmax(terms - 2 * fp * xz, 0.0)
++square = np.fmax(terms - fp * xz, 0.0)
+kernels/test_contributions.py::test_no_difference_is_longer_than_the_clip_norm
+# mechanisms/release.py: null records in every sum
+-self._is_null, self._units = is_null, units
++self._is_null, self._units = None, units
+estimators/test_malformed_values.py::test_what_nothing_stands_in_for_adds_nothing[DPSGD-F]
+# data/grid.py: malformed numbers that make no record null
+-return is_null if is_null.any() else None
++return None
+estimators/test_malformed_values.py::test_what_nothing_stands_in_for_adds_nothing[DPSGD-F]
+# reader.py: a plan that refuses private values
+-check_finite(X, mask)
++check_finite(X, np.ones_like(mask))
+estimators/test_plans.py::test_private_values_do_not_enter_a_plan[FeatureDPLogisticRegression: columns public]
+# reader.py: a plan that reads private labels
+-if like._target is None or (planning and unread):
++if like._target is None:
+estimators/test_plans.py::test_a_private_target_does_not_enter_a_plan[FeatureDPLogisticRegression: nothing public]
+# solvers/descent.py: a charge that counts private zeros
+-mu, n = budget.mu / reach, public.n_records
++mu, n = budget.mu / reach, public.n_records + np.count_nonzero(public._table) % 7
+test_plan_is_public.py::test_the_charge_is_equal_under_replacement[FeatureDPLogisticRegression: columns public]
+# solvers/descent.py: a fit that counts private zeros, unlike its plan
+-mu, n = budget.mu / reach, public.n_records
++mu, n = budget.mu / reach, public.n_records + np.count_nonzero(public._table) % 7
+estimators/test_plans.py::test_a_fit_charges_what_was_planned[FeatureDPLogisticRegression: columns public]
+# base.py: a parameter that may be ignored
+-if part not in BESIDE and not same:
++if part not in {*BESIDE, "row_norm"} and not same:
+estimators/test_nothing_is_ignored.py::test_a_parameter_acts_or_is_refused[FeatureDPLogisticRegression, gd, label-DP, 2]
+# preprocessing.py: a mean without noise beside the release
+-total = mechanism.release(event.label, query)
++total = 0 * mechanism.release(event.label, query) + records.X.sum(axis=0)
+estimators/test_methods.py::test_only_the_mechanism_tells_of_private_values[mean]
+# preprocessing.py: a centre without a release
+-total = mechanism.release(event.label, query)
++total = np.zeros(query.shape)
+estimators/test_methods.py::test_what_is_released_is_what_was_planned[mean]
+# solvers/label_statistic.py: rows that are said to be shorter
+-math.sqrt(self.rows.squared_norms.max()) * GRID * (1 + 1e-12)
++math.sqrt(self.rows.squared_norms.max()) * GRID * 0.9
+estimators/test_interactions.py::test_a_replaced_label_moves_the_statistic_by_at_most_its_sensitivity
+# solvers/label_statistic.py: log odds of the private labels
+-odds = log_odds(objective.class_shares(theta, shares))
++odds = log_odds(np.bincount(records.target) / len(records.target))
+estimators/test_balanced.py::test_neighbours_get_the_same_model_of_the_same_releases[labels]
+# solvers/network.py: public neurons that read private columns
+-generator.normal(size=reads.shape), -8, 8) * reads
++generator.normal(size=reads.shape), -8, 8)
+estimators/test_neural_network.py::test_a_record_moves_its_own_private_neurons_alone
 # queries/statistics.py: centred labels that seem shorter than they are
 -clip_norm *= math.sqrt(1 - 1 / self.n_outputs)
 +clip_norm *= math.sqrt(1 - 2 / self.n_outputs)

@@ -207,34 +207,6 @@ def test_directions_are_orthonormal_and_leave_the_constant_out(n_knots, cyclic):
     assert np.abs(shapes.sum(axis=0)).max() < 1e-9
 
 
-@pytest.mark.parametrize("n_knots", [2, 5, 16])
-def test_the_first_direction_alone_is_a_straight_line(n_knots):
-    enc = encoder_of_numbers(knots=n_knots, spacing="even")
-    smoothing = _basis.Smoothing(enc.blocks_, 1e-9, 10)
-    x = np.linspace(0, 1, 101)[:, None]
-    assert smoothing.n_columns == 1
-    assert np.allclose(smooth_rows(smoothing, enc, numbers(x)), 2 * x - 1, atol=1e-7)
-    weights = smoothing.weights(np.ones((1, 1)))[0, :n_knots]
-    assert np.allclose(weights, np.linspace(-1, 1, n_knots), atol=1e-11)
-
-
-@pytest.mark.parametrize("n_knots", [3, 4, 9, 12])
-def test_cyclic_directions_wrap(n_knots):
-    # A turn of the circle maps the waves of one order onto themselves.
-    shapes, order = _basis.directions(n_knots, True), _basis.orders(n_knots, True)
-    turned = np.roll(shapes, 1, axis=0)
-    for wave in np.unique(order):
-        own = shapes[:, order == wave]
-        left = turned[:, order == wave]
-        assert np.allclose(own @ (own.T @ left), left)
-
-
-def test_contrasts_are_orthonormal_and_sum_to_zero():
-    shapes = _basis.contrasts(5)
-    assert np.allclose(shapes.T @ shapes, np.eye(4))
-    assert np.allclose(shapes.sum(axis=0), 0)
-
-
 @given(
     n_knots=st.integers(2, 40),
     signal=st.sampled_from(SIGNALS),
@@ -274,19 +246,6 @@ def test_few_records_buy_no_free_curve():
         squares = _basis.squared_lengths(variance, np.inf, n, 10)
         told = variance * _basis.EXPLAINED / 10
         np.testing.assert_array_equal(squares > 0, (told > 1 / n) | (told == max(told)))
-
-
-def test_shares_of_norm_are_the_optimum():
-    rng = np.random.default_rng(0)
-    prior, noise, chance = rng.exponential(size=6), 0.4, 0.05
-
-    def explained(share):
-        with np.errstate(divide="ignore"):
-            return (prior**2 / (prior + chance + noise**2 / share)).sum()
-
-    best = explained(_basis.shares_of_norm(prior, noise, chance))
-    for share in rng.dirichlet(np.ones(6), size=2000):
-        assert explained(share) <= best + 1e-12
 
 
 @pytest.mark.parametrize("signal", SIGNALS)

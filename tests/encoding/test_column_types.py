@@ -9,44 +9,23 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from problems import FITS
 from sklearn.base import clone
 
-from skfdp import (
-    DeclaredEncoder,
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivateCenteringTransformer,
-    TableSchema,
-    UtilityWarning,
-    private_bounds,
-    private_score,
-)
+import skfdp
 from skfdp.data.cells import read_as
 from skfdp.schema import Category, Date, Ignore, Label, Number, SchemaError
-from skfdp.solvers import NoisySGD
 
 N = 300
 DAYS = np.random.default_rng(0).integers(1, 40, N)
 Y = (DAYS > 20).astype(int)
 TABLE = pd.DataFrame({"stay": DAYS, "b": DAYS})
-NUMBERS = {"bounds": (0, 40), "random_state": 0}
-CLASSES = {"classes": [0, 1]}
-MODELS = {
-    "FeatureDPLogisticRegression": FeatureDPLogisticRegression(8.0, **CLASSES),
-    "DPSGDFClassifier": DPSGDFClassifier(8.0, **CLASSES),
-    "FeatureDPRegressor": FeatureDPRegressor(8.0, target_bounds=(0, 40)),
-    "DPSGDFRegressor": DPSGDFRegressor(8.0, target_bounds=(0, 40)),
-    "FeatureDPMLPClassifier": FeatureDPMLPClassifier(
-        8.0, hidden_layer_sizes=(2,), solver=NoisySGD(max_iter=2), **CLASSES
-    ),
-    "PrivateCenteringTransformer": PrivateCenteringTransformer(8.0),
-}
-MODELS = {name: model.set_params(**NUMBERS) for name, model in MODELS.items()}
+WIDE = {"epsilon": 8.0, "bounds": (0, 40), "random_state": 0}
+MODELS = {type(m).__name__: clone(m).set_params(**WIDE) for m in FITS.values()}
 MODEL, REGRESSOR = MODELS["FeatureDPLogisticRegression"], MODELS["FeatureDPRegressor"]
 REGRESSORS = ["FeatureDPRegressor", "DPSGDFRegressor"]
+for name in REGRESSORS:
+    MODELS[name].set_params(target_bounds=(0, 40))
 BIG = [900000000000207008, 900000000000307009]
 TEXTS = list(map(str, BIG))
 ONE_FLOAT = [TEXTS[0], "900000000000206976"]
@@ -56,12 +35,14 @@ TENTHS = [0.1, 0.5]
 def schema_of(group=None, **columns):
     """Return a schema of some columns and of the outcome "y"."""
     columns["y"] = Label([0, 1])
-    return TableSchema(columns, outcomes=["y"], group=group)
+    return skfdp.TableSchema(columns, outcomes=["y"], group=group)
 
 
 def places(categories, values, frame=pd.DataFrame, **more):
     """Return the position of the category of each cell of a column."""
-    encoder = DeclaredEncoder(TableSchema({"code": Category(categories)}), **more)
+    encoder = skfdp.DeclaredEncoder(
+        skfdp.TableSchema({"code": Category(categories)}), **more
+    )
     rows = encoder.fit_transform(frame({"code": values}))
     rows = rows.toarray() if more.get("sparse_output") else np.asarray(rows)
     named = [f"code__{one}" for one in categories]
@@ -141,11 +122,11 @@ def test_a1_codes_that_are_one_float_are_texts_alone():
     assert float(ONE_FLOAT[0]) == float(ONE_FLOAT[1])
     for number in (BIG[0], float(BIG[0]), complex(BIG[0]), decimal.Decimal(BIG[0])):
         assert places(ONE_FLOAT, np.array([number], dtype=object)) == [2]
-    encoder = DeclaredEncoder(TableSchema({"code": Category(ONE_FLOAT)}))
+    encoder = skfdp.DeclaredEncoder(skfdp.TableSchema({"code": Category(ONE_FLOAT)}))
     with pytest.raises(SchemaError, match=f"integers: '{BIG[0]}' is text, and a"):
         encoder.fit_transform(pd.DataFrame({"code": BIG}))
     with pytest.raises(SchemaError, match="which are the same category: keep one"):
-        TableSchema({"code": Category(list(map(int, ONE_FLOAT)))})
+        skfdp.TableSchema({"code": Category(list(map(int, ONE_FLOAT)))})
 
 
 def test_f06_two_categories_that_are_one_are_refused():
@@ -170,7 +151,7 @@ def test_a_text_that_is_not_utf_8_is_an_undeclared_category():
         table = pd.DataFrame({"c": column})
         rows = schema.encoder().fit(table).transform(table)
         np.testing.assert_array_equal(rows[7:9], np.eye(4)[[2, 0]])
-        FeatureDPLogisticRegression(schema=schema).fit(table.assign(y=Y), Y)
+        skfdp.FeatureDPLogisticRegression(schema=schema).fit(table.assign(y=Y), Y)
 
 
 # -- text among numbers ---------------------------------------------------------------
@@ -221,9 +202,9 @@ FRAMES = {
 def test_f08_durations_are_days_in_a_schema(kind, public):
     stay, b = Number(0, 40, public, basis="linear"), Number(0, 40, basis="linear")
     schema = schema_of(stay=stay, b=b)
-    rows = np.asarray(DeclaredEncoder(schema).fit_transform(FRAMES[kind]))
+    rows = np.asarray(skfdp.DeclaredEncoder(schema).fit_transform(FRAMES[kind]))
     np.testing.assert_allclose(rows[:, 0], DAYS / 40)
-    model = FeatureDPLogisticRegression(8.0, schema=schema, random_state=0)
+    model = skfdp.FeatureDPLogisticRegression(8.0, schema=schema, random_state=0)
     check_same(model, FRAMES[kind], TABLE.astype(float))
 
 
@@ -271,7 +252,7 @@ def test_f08_dates_are_refused_without_a_schema():
     with pytest.raises(ValueError, match="X is an array of dates"):
         clone(MODEL).fit(DAYS[:, None].astype("M8[D]"), Y)
     with pytest.raises(ValueError, match=r"dates in column\(s\) 'born'"):
-        private_bounds(pd.DataFrame({"born": pd.to_datetime(DAYS, unit="D")}))
+        skfdp.private_bounds(pd.DataFrame({"born": pd.to_datetime(DAYS, unit="D")}))
 
 
 UNREAD = [
@@ -287,9 +268,14 @@ UNREAD = [
 
 @pytest.mark.parametrize(("column", "declared", "match"), UNREAD)
 def test_f08_a_type_without_a_readable_value_warns_by_name(column, declared, match):
-    encoder, table = DeclaredEncoder(TableSchema({"c": declared})), {"c": column}
+    encoder, table = (
+        skfdp.DeclaredEncoder(skfdp.TableSchema({"c": declared})),
+        {"c": column},
+    )
     for call in (encoder.fit_transform, encoder.transform):  # new rows, too
-        with pytest.warns(UtilityWarning, match=f"column 'c' is declared .*{match}"):
+        with pytest.warns(
+            skfdp.UtilityWarning, match=f"column 'c' is declared .*{match}"
+        ):
             call(pd.DataFrame(table))
 
 
@@ -338,12 +324,12 @@ def test_text_in_a_target_is_left_out_of_scores():
     model = clone(REGRESSOR).fit(ROWS, DAYS)
     target = DAYS.astype(object)
     target[0], target[1] = "unknown", str(DAYS[1])
-    with pytest.warns(UtilityWarning, match=f"1 of {N} rows have no number"):
+    with pytest.warns(skfdp.UtilityWarning, match=f"1 of {N} rows have no number"):
         found = model.score(ROWS, target)
     assert found == model.score(ROWS[1:], DAYS[1:])
     with pytest.raises(ValueError, match="y has no number"):
         model.score(ROWS, ["unknown"] * N)
-    score = private_score(model, ROWS, DURATIONS["pandas"], 50.0, target="stay")
+    score = skfdp.private_score(model, ROWS, DURATIONS["pandas"], 50.0, target="stay")
     assert score.values["mean_absolute_error"] < 5
 
 
@@ -382,12 +368,12 @@ def test_newcomer_a6_columns_that_are_no_numbers_are_named(name, kind, column):
         clone(MODELS[name]).set_params(bounds=(0, 40)).fit(table, Y)
 
 
-STAY = FeatureDPLogisticRegression(8.0, schema=schema_of(stay=Number(0, 40)))
+STAY = skfdp.FeatureDPLogisticRegression(8.0, schema=schema_of(stay=Number(0, 40)))
 
 
 @pytest.mark.parametrize("path", ["table.csv", pathlib.Path("table.csv")])
 def test_newcomer_a6_a_path_is_no_table_anywhere(path):
-    encoder = DeclaredEncoder(TableSchema({"stay": Number(0, 40)}))
+    encoder = skfdp.DeclaredEncoder(skfdp.TableSchema({"stay": Number(0, 40)}))
     table = pd.DataFrame({"stay": DAYS})
     fitted, stay = clone(MODEL).fit(table, Y), clone(STAY).fit(table, Y)
     for call in (
@@ -396,8 +382,8 @@ def test_newcomer_a6_a_path_is_no_table_anywhere(path):
         lambda: stay.predict(path),
         lambda: clone(fitted).fit(path, Y, groups="person"),
         lambda: fitted.predict(path),
-        lambda: private_score(fitted, path, Y, 1.0),
-        lambda: private_bounds(path),
+        lambda: skfdp.private_score(fitted, path, Y, 1.0),
+        lambda: skfdp.private_bounds(path),
         *(lambda model=model: clone(model).fit(path, Y) for model in MODELS.values()),
     ):
         with pytest.raises(TypeError, match="X is a path: pass a table"):
@@ -420,14 +406,16 @@ def test_f21_two_columns_of_one_name(name):
 
 
 def test_f21_two_columns_of_one_name_are_refused_everywhere():
-    encoder = DeclaredEncoder(TableSchema({"a": Number(0, 1), "b": Number(0, 1)}))
+    encoder = skfdp.DeclaredEncoder(
+        skfdp.TableSchema({"a": Number(0, 1), "b": Number(0, 1)})
+    )
     model = clone(MODEL).fit(TABLE, Y)
     for call in (
         lambda: encoder.fit(TWICE),
         lambda: encoder.fit_transform(TWICE),
         lambda: encoder.fit(TWICE.iloc[:, 1:]).transform(TWICE),
-        lambda: private_bounds(TWICE),
-        lambda: private_score(model, TWICE, Y, 1.0, target="y"),
+        lambda: skfdp.private_bounds(TWICE),
+        lambda: skfdp.private_score(model, TWICE, Y, 1.0, target="y"),
         lambda: clone(MODEL).fit(TWICE, Y, groups="a"),
     ):
         with pytest.raises(ValueError, match="X has two columns 'a': rename one"):
@@ -445,7 +433,7 @@ def test_newcomer_a4_a_declared_column_of_persons_says_what_to_do():
 @pytest.mark.parametrize("note", [{"note": Ignore()}, {}, {"note": Category(["x"])}])
 def test_newcomer_a4_groups_may_be_a_column_beside_the_schema(note):
     table = pd.DataFrame({"person": np.arange(N) // 2, "stay": DAYS, "note": "x"})
-    model = FeatureDPLogisticRegression(
+    model = skfdp.FeatureDPLogisticRegression(
         8.0, schema=schema_of(stay=Number(0, 40), **note)
     )
     for given in (table, pa.Table.from_pandas(table)):

@@ -2,20 +2,16 @@
 
 import dataclasses
 import pickle
-import sys
-from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from ordinal import Ordinal
 
 from skfdp import DeclaredEncoder, FeatureDPLogisticRegression, TableSchema
 from skfdp.inspection import EffectsDisplay
 from skfdp.schema import Category, Label, Number, SchemaError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "contributing"))
-from ordinal import Ordinal
 
 LEVELS = ["none", "mild", "severe", "4"]
 COLUMNS = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from skfdp import DeclaredEncoder, TableSchema
-from skfdp.data.cells import as_array, places_of, read_as
+from skfdp.data.cells import places_of, read_as
 from skfdp.data.target import MISSING_CELL, as_number, moment, spelling_of
 from skfdp.schema import Category, Date, Number
 
@@ -137,47 +137,6 @@ def test_parts_of_dates():
 
 
 pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
-FLOATS = [1.5, None, 3.0]
-TIMES = [datetime.datetime(2020, 2, 29, 23), None, datetime.datetime(1969, 1, 1)]
-AWARE = pd.Series(TIMES).dt.tz_localize("Asia/Tokyo")
-#: Columns of every library with the same content.
-OF_NUMBERS = [
-    *(pd.Series(FLOATS, dtype=kind) for kind in (float, "Float64", "float64[pyarrow]")),
-    pd.Series(FLOATS).astype("category"),
-    pd.Series(pd.arrays.SparseArray([1.5, math.nan, 3.0])),
-    pl.Series(FLOATS),
-    pl.Series(FLOATS, dtype=pl.Decimal(10, 2)),
-    pa.chunked_array([FLOATS]),
-    pa.chunked_array([["1.5", None, "3"]]).dictionary_encode(),
-    np.array(FLOATS, dtype=object),
-    np.array(["1.5", "", "3"]),
-    np.array([b"1.5", b"", b"3"]),
-    FLOATS,
-]
-OF_DATES = [
-    *(pd.Series(TIMES, dtype=kind) for kind in (None, "timestamp[ns][pyarrow]")),
-    AWARE,
-    AWARE.astype(object),
-    AWARE.astype(pd.ArrowDtype(pa.timestamp("ns", "Asia/Tokyo"))),
-    pl.Series(TIMES),
-    pl.Series(TIMES).dt.replace_time_zone("Asia/Tokyo"),
-    pa.chunked_array([pa.array(TIMES)]),
-    pa.chunked_array([pa.array(AWARE)]),
-    ["2020-02-29T23:00", None, "1969-01-01"],
-]
-
-
-def test_columns_of_every_library():
-    days = [(18321 * 24 + 23) / 24, math.nan, -365]
-    for columns, kind, wanted in (
-        (OF_NUMBERS, "number", [1.5, math.nan, 3]),
-        (OF_DATES, "date", days),
-    ):
-        for raw in columns:
-            found = read_as(kind, raw)
-            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
-            assert as_array(raw).dtype.str[1:] in ("f8", "b1", "M8[us]", "O")
-    assert np.isnat(as_array(np.array(["NaT"], "M8"))).all()
 
 
 def test_columns_that_hold_no_value_of_ours():

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skfdp import DPSGDFClassifier, TableSchema
+from skfdp import TableSchema
 from skfdp.schema import Label, Number, SchemaError
 
 
@@ -58,14 +58,3 @@ def test_files_say_integer_and_a_draft_proposes_it_from_stored_types(tmp_path):
         draft = TableSchema.draft(table, public=["m"])
         found = [draft.columns[name].integer for name in frame]
         assert found == [private, True, False]
-
-
-def test_a_fit_learns_a_curve_with_a_weight_for_each_count():
-    rng = np.random.default_rng(0)
-    n = rng.integers(0, 6, 4000)
-    y = (rng.random(4000) < np.array([0.1, 0.9, 0.1, 0.9, 0.1, 0.9])[n]).astype(int)
-    columns = {"n": Number(0, 5, integer=True), "y": Label([0, 1])}
-    schema = TableSchema(columns, outcomes=["y"])
-    model = DPSGDFClassifier(epsilon=5.0, schema=schema, random_state=0)
-    frame = pd.DataFrame({"n": n})
-    assert model.fit(frame, pd.Series(y, name="y")).score(frame, y) > 0.85

@@ -13,11 +13,6 @@ from skfdp.solvers import AdaptiveCentering, NoisyGradientDescent
 from skfdp.solvers import centring as adaptive
 from skfdp.solvers.centring import LONGEST, N_SHELLS, RADII
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skfdp.data.validation.UtilityWarning",
-    "ignore::skfdp.privacy.PrivacyWarning",
-)
-
 ALGORITHM_2 = {"centering": AdaptiveCentering(clip_features=True)}
 LABELS = ["class counts", "rough mean", "distances", "mean", "temperature", "descent"]
 

@@ -21,9 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skfdp import DPSGDFClassifier, FeatureDPLogisticRegression, PrivacyBudgetError
 from skfdp.privacy import PrivacyLedger
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.FitFailedWarning", "ignore::UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
 X = pd.DataFrame(np.random.default_rng(0).random((90, 2)), columns=["a", "b"])
 Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
 GRID = {"C": [0.1, 1.0, 10.0]}

@@ -11,21 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from problems import Stopped
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    PrivacyBudgetError,
-    PrivacyLedger,
-    TableSchema,
-    open_table,
-)
 from skfdp.audit import audit_replay
 from skfdp.mechanisms import checkpoint
 from skfdp.mechanisms.descent import HeavyBall
@@ -35,12 +27,9 @@ from skfdp.privacy.ledger_file import Store
 from skfdp.schema import Label, Number
 from skfdp.solvers import (
     AdaptiveCentering,
-    FeatureDPSGD,
     NoisyGradientDescent,
     NoisySGD,
 )
-
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 N_STEPS = 2
 BATCHES = NoisySGD(batch_size=20, max_iter=N_STEPS)
@@ -51,14 +40,10 @@ OTHER[7, 1] = 1 - X[7, 1]
 REFUSED = "is of a fit with other rows, parameters, .* key is destroyed and its charge"
 
 
-class Stopped(BaseException):
-    """Ends a fit; no handler of an Exception can hide it."""
-
-
 def classifier(**parameters):
     given = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1], "centering": None}
     given["solver"] = NoisyGradientDescent(max_iter=N_STEPS, max_weight_norm=10.0)
-    return DPSGDFClassifier(**given | parameters)
+    return skfdp.DPSGDFClassifier(**given | parameters)
 
 
 def within(path, model, *data, stop=False, **fit_params):
@@ -78,7 +63,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(tmp_path):
-    return PrivacyLedger(tmp_path / "ledger.db", epsilon=12.0, delta=1e-5)
+    return skfdp.PrivacyLedger(tmp_path / "ledger.db", epsilon=12.0, delta=1e-5)
 
 
 @pytest.fixture
@@ -160,7 +145,7 @@ def test_killed_at_any_moment_it_gives_the_same_bits_at_no_charge(
         folder.mkdir()
         own = clone(model)
         if charged:
-            own.set_params(ledger=PrivacyLedger(folder / "ledger.db"))
+            own.set_params(ledger=skfdp.PrivacyLedger(folder / "ledger.db"))
         code, seen = killed(folder, own, moment)
         ended, moment = not (folder / "checkpoint").exists() and seen, moment + 1
         given.clear()
@@ -280,7 +265,9 @@ def test_a_checkpoint_that_no_fit_used_is_told(path):
 # -- charges ---------------------------------------------------------------------------
 @pytest.mark.parametrize("in_file", [True, False], ids=["file", "memory"])
 def test_each_ledger_is_charged_once(in_file, path, tmp_path):
-    ledgers = [PrivacyLedger(tmp_path / f"{i}.db" if in_file else None) for i in "ab"]
+    ledgers = [
+        skfdp.PrivacyLedger(tmp_path / f"{i}.db" if in_file else None) for i in "ab"
+    ]
     models = []
     for ledger in (ledgers[0], None, ledgers[1], ledgers[0]):
         models.append(within(path, classifier(ledger=ledger), stop=True))
@@ -295,33 +282,25 @@ def test_each_ledger_is_charged_once(in_file, path, tmp_path):
 
 
 def test_a_fit_that_was_refused_its_charge_leaves_nothing(path):
-    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
-    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+    ledger = skfdp.PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with pytest.raises(skfdp.PrivacyBudgetError, match="budget exhausted"):
         within(path, classifier(ledger=ledger))
     assert not path.exists()
     within(path, classifier(epsilon=0.5, ledger=ledger))
 
 
 # -- other tables, relations, models, Pipelines, audits --------------------------------
-ZERO_ONE = {"epsilon": 5.0, "bounds": (0, 1), "classes": [0, 1]}
-PADS = FeatureDPSGD(max_iter=2)
-MIXED = FeatureDPLogisticRegression(**ZERO_ONE, public_features=[0], solver=PADS)
-KNOWN = {"public_features": [0, 1], "public_target": True}
-OTHERS_MODEL = {"bounds": (0, 1), "public_model": LogisticRegression()}
-STARTED = FeatureDPLogisticRegression(**KNOWN, **OTHERS_MODEL)
 FITS = {
     "persons, Poisson": (classifier(solver=BATCHES), X, {"groups": np.arange(60) // 3}),
     "weights": (classifier(), X, {"sample_weight": np.arange(60) % 3}),
     "CSR": (classifier(), csr_array(X * (X > 0.5)), {}),
     "adaptive": (classifier(centering=AdaptiveCentering(clip_features=True)), X, {}),
     "bounds": (classifier(bounds="private"), pd.DataFrame(X), {}),
-    "public loss": (MIXED, X, {}),
-    "public model": (STARTED, X, {}),
     "Pipeline": (make_pipeline(FunctionTransformer(), classifier()), X, {}),
 }
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", FITS)  # other methods: see test_methods.py
 def test_all_random_numbers_come_from_the_key(name, path, given):
     model, rows, more = FITS[name]
     within(path, clone(model), rows, Y, stop=True, **more)
@@ -341,7 +320,7 @@ def test_a_table_in_a_file_is_read_not_named(path, tmp_path, given):
         np.save(place, rows)
         refused = pytest.raises(ValueError, match=REFUSED)
         with refused if rows is OTHER else contextlib.nullcontext():
-            within(path, classifier(), open_table(place), Y, stop=rows is X)
+            within(path, classifier(), skfdp.open_table(place), Y, stop=rows is X)
     assert given[: len(given) // 2] == given[len(given) // 2 :]
 
 
@@ -366,8 +345,8 @@ def test_another_interpreter_gives_the_same_bits(path):
 
 
 def test_a_key_is_of_one_table_even_if_smooth_rows_are_equal():
-    schema = TableSchema({"a": Number(0, 1), "y": Label([0, 1])}, outcomes=["y"])
-    model, found = DPSGDFClassifier(0.05, schema=schema), []
+    schema = skfdp.TableSchema({"a": Number(0, 1), "y": Label([0, 1])}, outcomes=["y"])
+    model, found = skfdp.DPSGDFClassifier(0.05, schema=schema), []
     for cell in (0.5, None):  # the middle of the bounds, and a missing value
         table = pd.DataFrame({"a": [cell, *X[1:, 0]]})
         records = model._on_records(lambda found: found, table, Y)
@@ -377,7 +356,7 @@ def test_a_key_is_of_one_table_even_if_smooth_rows_are_equal():
 
 
 def test_an_audit_finds_no_difference(path):
-    class Kept(DPSGDFClassifier):
+    class Kept(skfdp.DPSGDFClassifier):
         def fit(self, X, y=None):
             with skfdp.checkpoint(path):
                 return super().fit(X, y)

@@ -41,14 +41,6 @@ def test_with_nothing_public_the_two_are_one_method(n_classes, solver, small):
     assert ours.events == theirs.events and ours.assumptions == theirs.assumptions
 
 
-def test_without_intercept(small):
-    model = DPSGDFClassifier(bounds=(0, 1), fit_intercept=False).fit(*small)
-    assert model.intercept_ == 0
-    # No mean and no class counts: both would need an intercept.
-    labels = [event.label for event in model.privacy_.events]
-    assert labels == ["row length", "temperature", "descent"]
-
-
 def test_probabilities_only_for_the_log_loss(small):
     model = DPSGDFClassifier(loss="hinge", bounds=(0, 1)).fit(*small)
     assert not hasattr(model, "predict_proba")

@@ -15,8 +15,6 @@ from skfdp.solvers import NoisyGradientDescent, NoisySGD  # noqa: E402
 
 pytestmark = [
     pytest.mark.extra("dask"),
-    pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
-    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 N = 600

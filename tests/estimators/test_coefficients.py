@@ -76,7 +76,6 @@ def test_the_stated_noise_is_that_of_fits(C, table):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
 @pytest.mark.parametrize("name", DESCENTS)
-@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 def test_the_noise_of_a_descent_is_about_that_of_fits(name, epsilon, table):
     X, y, target = table
     model = DESCENTS[name].set_params(epsilon=epsilon, bounds=(0, 1))
@@ -90,7 +89,6 @@ def test_the_noise_of_a_descent_is_about_that_of_fits(name, epsilon, table):
     assert 0.5 < np.median(ratios) < 2.2
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 def test_the_noise_of_many_weights_is_bounded(table, monkeypatch):
     X, y, _ = table
     monkeypatch.setattr(postprocessing, "MOST_WEIGHTS", 3)
@@ -285,14 +283,3 @@ def test_intervals_cover(n_records, n_classes, epsilon):
 
 def test_intervals_cover_about():
     assert 0.90 <= coverage(1000, 2, 2.0, 60) <= 0.99
-
-
-def test_without_the_chance_of_the_labels_intervals_do_not_cover(monkeypatch):
-    """The test of coverage can fail."""
-    curvature = label_noise.Curvature
-
-    def none(self, theta):
-        return np.zeros_like(self.hessian(theta))
-
-    monkeypatch.setattr(curvature, "sampling_variance", none)
-    assert coverage(1000, 2, 8.0, 60) < 0.8

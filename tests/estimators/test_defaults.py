@@ -41,16 +41,6 @@ def test_with_many_classes_parts_of_rows_count_by_their_columns():
         assert np.square(found) == pytest.approx([share, 1 - share])
 
 
-def test_a_mean_that_is_noise_is_shrunk_away():
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=1000)
-    shrunk, _ = statistics.shrunk_mean(noise, 1.0)
-    assert np.linalg.norm(shrunk) < 0.3 * np.linalg.norm(noise)
-    unit = noise / np.linalg.norm(noise)
-    np.testing.assert_allclose(statistics.shrunk_mean(unit, 1e-4)[0], unit, rtol=1e-3)
-    assert not statistics.shrunk_mean(np.zeros(3), 1.0)[0].any()
-
-
 @pytest.mark.parametrize("length", [0.0, 0.5, 0.9, 0.99, 0.999, 1.0, 1.2])
 @pytest.mark.parametrize("noise_std", [0.0, 1e-3, 1.0])
 def test_the_scale_undoes_the_loss_of_norm_and_no_more(length, noise_std):

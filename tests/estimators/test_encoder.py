@@ -13,7 +13,6 @@ import skfdp
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 400
 FEATURES = {
     "age": Number(20, 80),

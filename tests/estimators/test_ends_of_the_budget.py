@@ -40,7 +40,6 @@ def fitted(split, n_classes, epsilon, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 @both
 @each
 def test_a_classifier_goes_from_what_is_free_to_scikit_learns_model(split, n_classes):
@@ -84,7 +83,6 @@ def d2(model, X, y, loss):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson"])
 @pytest.mark.parametrize("split", [s for s in SPLITS if "descent" not in s])
-@pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
 def test_a_regression_goes_from_what_is_free_to_the_optimum(split, loss):
     X, y = numbers(loss)
     given = {"loss": Huber(threshold=30.0) if loss == "huber" else loss}

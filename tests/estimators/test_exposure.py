@@ -9,14 +9,7 @@ import pytest
 from sklearn.linear_model import GammaRegressor, PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 
-from skfdp import (
-    FeatureDPLogisticRegression,
-    FeatureDPRegressor,
-    PrivacyLedger,
-    PrivacyWarning,
-    TableSchema,
-    private_score,
-)
+import skfdp
 from skfdp.data.grid import GridRows
 from skfdp.data.units import Units
 from skfdp.data.validation import UtilityWarning
@@ -59,13 +52,13 @@ def schema(public=False, days=(0, 365), known=False, **more):
     }
     given = {"outcomes": ["claims", "cost"], "exposure": "days"} | more
     given = {"interactions": None} | given  # for to_sklearn
-    return TableSchema(columns, **given)
+    return skfdp.TableSchema(columns, **given)
 
 
 def regressor(epsilon=1.0, outcome="claims", changes=(), **declared):
     given = {"loss": "poisson" if outcome == "claims" else "gamma", "random_state": 0}
     given |= {"schema": schema(**declared), "target": outcome} | dict(changes)
-    return FeatureDPRegressor(epsilon, **given)
+    return skfdp.FeatureDPRegressor(epsilon, **given)
 
 
 def fitted(X=TABLE, **given):
@@ -131,7 +124,7 @@ ODD = [0.0, -3.0, np.nan, np.inf]
 def test_rows_without_a_private_exposure_add_nothing():
     X, other = with_days(ODD, slice(0, 4)), with_days(ODD[::-1], slice(0, 4))
     other.loc[:3, ["age", "claims"]] = 77.0, 5
-    with pytest.warns(PrivacyWarning) as caught:
+    with pytest.warns(skfdp.PrivacyWarning) as caught:
         models = fitted(X), fitted(other)
     assert not any("exposure" in str(one.message) for one in caught)
     np.testing.assert_array_equal(*(one.coef_ for one in models))
@@ -235,7 +228,9 @@ def test_persons_weights_and_added_records_are_possible():
 def test_a_private_score_reads_the_exposure(public):
     model = fitted(public=public)
     known = {"metrics": "mean_absolute_error", "model_is_public": True}
-    found = private_score(model, TABLE, TABLE["claims"], 8.0, random_state=0, **known)
+    found = skfdp.private_score(
+        model, TABLE, TABLE["claims"], 8.0, random_state=0, **known
+    )
     error = np.abs(model.predict(TABLE) - TABLE["claims"]).mean()
     assert found.values["mean_absolute_error"] == pytest.approx(error, rel=0.05)
     assert "days" in found.privacy_.private_features
@@ -244,7 +239,7 @@ def test_a_private_score_reads_the_exposure(public):
 def test_a_schema_file_and_a_table_keep_the_exposure(tmp_path):
     own = schema(public=True)
     own.save(tmp_path / "schema.toml")
-    assert TableSchema.load(tmp_path / "schema.toml") == own != schema()
+    assert skfdp.TableSchema.load(tmp_path / "schema.toml") == own != schema()
     assert own.features == ("age", "sort")
     assert list(own.split(TABLE, "claims")[0]) == ["age", "sort", "days"]
     assert list(own.read(TABLE)) == ["age", "sort", "claims", "cost", "days"]
@@ -263,7 +258,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("given", "match"), REFUSED)
 def test_what_cannot_be_had_is_refused_before_the_charge(given, match):
-    model = regressor(**given).set_params(ledger=PrivacyLedger())
+    model = regressor(**given).set_params(ledger=skfdp.PrivacyLedger())
     with pytest.raises(ValueError, match=f"exposure='days' of the schema {match}"):
         model.fit(TABLE, TABLE["claims"])
     assert not model.ledger.entries
@@ -271,9 +266,9 @@ def test_what_cannot_be_had_is_refused_before_the_charge(given, match):
 
 def test_classifiers_and_dask_refuse_an_exposure():
     columns = {"days": Number(0, 9), "ill": Label([0, 1]), "age": Number(0, 9)}
-    declared = TableSchema(columns, outcomes=["ill"], exposure="days")
+    declared = skfdp.TableSchema(columns, outcomes=["ill"], exposure="days")
     with pytest.raises(ValueError, match="'days' of the schema needs a regressor"):
-        FeatureDPLogisticRegression(schema=declared).fit(TABLE, np.arange(N) % 2)
+        skfdp.FeatureDPLogisticRegression(schema=declared).fit(TABLE, np.arange(N) % 2)
     dask = pytest.importorskip("dask.dataframe")
     with pytest.raises(ValueError, match="exposure='days' of a schema cannot be comb"):
         fitted(dask.from_pandas(TABLE, npartitions=2))

@@ -14,10 +14,6 @@ from skfdp.privacy import gdp_epsilon, gdp_mu
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
 from skfdp.solvers.first_model import PREFIX, share_of_descent
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
-    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
-]
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((60, 4)), 3)
 Y = np.arange(60) % 2

@@ -19,9 +19,6 @@ from skfdp.solvers import (
     NoisySGD,
 )
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skfdp.UtilityWarning", "ignore::skfdp.PrivacyWarning"
-)
 N, D = 900, 7
 RNG = np.random.default_rng(0)
 #: Numbers in [0, 1] that float32 holds; a half of them are zeros.

@@ -5,24 +5,19 @@ step of the grid. All releases, attributes and warnings must be equal to the las
 """
 
 import dataclasses
-import sys
 import warnings
-from pathlib import Path
 
+import golden_cases
 import numpy as np
 import pandas as pd
 import pytest
+from golden_record import record
 
 from skfdp import FeatureDPLogisticRegression, FeatureDPRegressor, TableSchema
 from skfdp.data.grid import InputScaler
 from skfdp.data.records import Records
 from skfdp.reader import TARGET_STEP
 from skfdp.schema import Category, Label, Number
-
-sys.path.append(str(Path(__file__).parents[1] / "golden"))
-
-import golden_cases
-from golden_record import record
 
 STEP = 2.0**-14
 TABLE = golden_cases.table

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from problems import length
 
 from skfdp import FeatureDPLogisticRegression
 from skfdp.data.grid import GRID, SAFE_STD, GridRows, InputScaler
@@ -49,22 +50,14 @@ def sum_of(query, label, theta, row, unit):
     return labelled.exact_sum(theta, np.array([row]), unit)
 
 
-def length(total, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel().tolist())) * unit
-
-
-def largest_move(loss, n_outputs, clip_norm, noise_std, label_reach=None):
+def largest_move(loss, n_outputs, clip_norm, noise_std):
     """Largest move over all labels of a record, over the bound of the package."""
-    rng, told = np.random.default_rng(n_outputs), loss
+    rng = np.random.default_rng(n_outputs)
     n, classes = 20, max(2, n_outputs)
     rows = GridRows.build(rng.normal(size=(n, 4)) / 2, lambda b: b, bias=0.1)
-    if label_reach is not None:
-        reach = {"label_reach": lambda n_classes: label_reach}
-        reach["max_residual"] = reach["label_reach"]
-        told = dataclasses.replace(loss, **reach)
     public = public_part(n, 4, classes)
     query = query_of(rows, loss, n_outputs, clip_norm, public)
-    bound = label_bound(public, told, rows, planned(noise_std, clip_norm))
+    bound = label_bound(public, loss, rows, planned(noise_std, clip_norm))
     unit = query.unit(noise_std)
     largest = 0.0
     for _ in range(15):
@@ -106,10 +99,6 @@ def test_what_rounding_adds_is_in_the_bound():
     moved, plan = length(first - second, unit), planned(noise_std, clip_norm)
     assert moved > math.sqrt(2) * (1 + 1e-4)
     assert moved <= label_bound(public, LOG_LOSS, rows, plan) < 2 * clip_norm
-
-
-def test_a_bound_of_half_the_reach_is_noticed():
-    assert largest_move(LOG_LOSS, 3, 3.0, 1.0, math.sqrt(2) / 2)[0] > 1
 
 
 def fitted(data, **parameters):

@@ -35,16 +35,6 @@ def mapped_rows(X, folder):
     return np.load(folder / "X.npy", mmap_mode="r")
 
 
-def test_a_plan_reads_nothing_private(table, tmp_path):
-    X, y, mapped = table
-    hidden = X.copy()
-    hidden[:, np.r_[:5, 12:D]] = np.nan
-    model = skfdp.FeatureDPLogisticRegression(**PUBLIC, classes=[0, 1])
-    with sklearn.config_context(working_memory=0.05):
-        rows = X, mapped, mapped_rows(hidden, tmp_path)
-        assert len({repr(model.plan(one, y)) for one in rows}) == 1
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", ">f4", "?"])
 def test_every_type_of_numbers(dtype, table, tmp_path):
     X, y = (table[0] * 9).astype(dtype), table[1]

@@ -8,20 +8,18 @@ left to differ between two tables is the exact sum of each release.
 import itertools
 import math
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
+from problems import length
 from scipy import special
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier, is_regressor
 
 import skfdp
-from skfdp.data.grid import InputScaler
 from skfdp.data.target import encode_any
 from skfdp.data.validation import guarded_fit, users_state
-from skfdp.mechanisms import release as mechanism
 from skfdp.mechanisms import release as replay
 from skfdp.mechanisms.release import Streams, add_integer_gaussian
 from skfdp.privacy import AddOrRemoveOne, Relation
@@ -29,10 +27,7 @@ from skfdp.queries.statistics import RowSum
 from skfdp.reader import Reader
 from skfdp.solvers import FeatureDPSGD, Huber, NoisyGradientDescent, NoisySGD
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("error::RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 N = 24
 RNG = np.random.default_rng(0)
 X = np.round(RNG.random((N, 4)) * 0.8 + 0.1, 3)
@@ -182,10 +177,6 @@ def nulled(monkeypatch):
     monkeypatch.setattr(Reader, "read", records)
 
 
-def length(total):
-    return math.sqrt(sum(int(entry) ** 2 for entry in total.ravel().tolist()))
-
-
 def check_moves(name, bounds, relation, sparse, monkeypatch):
     """Check that no table moves a release further than what was charged.
 
@@ -235,8 +226,9 @@ def test_nor_in_sparse_rows(name, bounds, monkeypatch):
     check_moves(name, bounds, "replace_one", True, monkeypatch)
 
 
-def check_null(name, monkeypatch):
-    """Check that record 0 adds nothing to any sum where nothing can stand in."""
+@every_case
+def test_what_nothing_stands_in_for_adds_nothing(name, monkeypatch):
+    """To no sum."""
     public, shows_target, y = facts(name)
     replay, rows, target = Replay(), X.copy(), y
     private = np.setdiff1d(np.arange(4), public)
@@ -254,29 +246,6 @@ def check_null(name, monkeypatch):
     for (_, a, _), (_, b, _) in zip(found, null, strict=True):
         np.testing.assert_array_equal(a, b)
     assert any((a != b).any() for (_, a, _), (_, b, _) in zip(sound, null, strict=True))
-
-
-@every_case
-def test_what_nothing_stands_in_for_adds_nothing(name, monkeypatch):
-    check_null(name, monkeypatch)
-
-
-def test_a_mechanism_that_forgets_void_records_is_noticed(monkeypatch):
-    found = mechanism.Mechanism.__init__
-
-    def forgetful(self, events, streams, is_null=None, units=None):
-        found(self, events, streams, None, units)
-
-    monkeypatch.setattr(mechanism.Mechanism, "__init__", forgetful)
-    for name in ("DPSGD-F", "label statistic"):
-        with pytest.raises(AssertionError):
-            check_null(name, monkeypatch)
-
-
-def test_a_record_that_does_not_become_null_is_noticed(monkeypatch):
-    monkeypatch.setattr(InputScaler, "nulls", lambda self, rows: None)
-    with pytest.raises((AssertionError, FloatingPointError)):
-        check_null("DPSGD-F", monkeypatch)
 
 
 def fitted(name, rows=X, target=None, **more):
@@ -308,12 +277,6 @@ def test_a_malformed_number_is_the_middle_of_its_bounds(name):
         getattr(one, told)(holes), getattr(one, told)(middles)
     )
     np.testing.assert_array_equal(one.input_scaler_(holes), one.input_scaler_(middles))
-
-
-def test_a_malformed_number_without_bounds_is_zero():
-    model, holes = fitted("two classes", bounds=BOUNDS[0]), X.copy()
-    holes[:3, :2] = np.nan  # the second column has no bounds
-    np.testing.assert_array_equal(model.input_scaler_(holes)[:3, :2], [[0.5, 0]] * 3)
 
 
 def test_a_public_value_is_still_refused():
@@ -458,18 +421,6 @@ def test_threads_have_no_traps(estimator, solver, state):
     assert np.isfinite(weights(model)).all()
 
 
-def test_a_fit_in_a_thread_has_no_traps():
-    rows = X.copy()
-    rows[3] = 5e-324
-
-    def fit():
-        np.seterr(all="raise")
-        return skfdp.DPSGDFClassifier(bounds=(0, 1), **LOOP).fit(rows, LABELS)
-
-    with ThreadPoolExecutor(1) as pool:
-        assert np.isfinite(pool.submit(fit).result(timeout=240).coef_).all()
-
-
 @pytest.mark.usefixtures("callbacks")
 def test_callbacks_run_in_the_users_state(state):
     seen, before = [], (np.geterr(), special.geterr())
@@ -503,36 +454,6 @@ def test_the_state_is_restored_after_an_error(state):
 
 
 # -- a private number of rows ---------------------------------------------------------
-def counted(name):
-    """Return a model of 20 declared records that may be any number."""
-    model = made(name, (0, 1), AddOrRemoveOne(20))
-    given = TWO | {"public_features": None, "target_bounds": (0, 1)}
-    known = model.get_params(deep=False)
-    return model.set_params(**{k: given[k] for k in given if k in known})
-
-
-FEW = ("DPSGD-F", "regressor")
-WITHOUT_PUBLIC = (*FEW, "Poisson batches", "public columns", "network", "counts")
-WITHOUT_PUBLIC += ("transformer",)
-
-
-@pytest.mark.parametrize(
-    ("name", "held"),
-    [*((name, np.asarray) for name in WITHOUT_PUBLIC)]
-    + [(name, csr_array) for name in FEW],
-)
-def test_no_count_is_refused_or_shown(name, held):
-    shown = set()
-    for n_rows in (0, 1, 2, 16 * 20, 16 * 20 + 1, 1000):
-        rows = held(np.random.default_rng(0).random((n_rows, 20)))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = counted(name).fit(rows, np.arange(n_rows) % 2)
-        assert model.privacy_.n_records == 20
-        shown.add(tuple(str(w.message) for w in caught))
-    assert len(shown) == 1
-
-
 def test_sums_beyond_int64_wrap_around():
     """They are congruent to the exact sum, which Python's integers hold."""
     X = np.random.default_rng(0).random((500, 3))

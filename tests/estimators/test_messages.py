@@ -7,6 +7,7 @@ from inspect import signature
 import numpy as np
 import pandas as pd
 import pytest
+from problems import FITS
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.pipeline import make_pipeline
@@ -19,19 +20,10 @@ from skfdp.reader import public_mask
 from skfdp.schema import Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning")
-
 X = np.random.default_rng(0).random((20, 2))
 Y = np.arange(20) % 2
 LOOP = {"solver": NoisyGradientDescent(max_iter=1)}
-ESTIMATORS = {
-    "DPSGDFClassifier": skfdp.DPSGDFClassifier(bounds=(0, 1), **LOOP),
-    "DPSGDFRegressor": skfdp.DPSGDFRegressor(bounds=(0, 1), target_bounds=(0, 1)),
-    "FeatureDPLogisticRegression": skfdp.FeatureDPLogisticRegression(bounds=(0, 1)),
-    "FeatureDPRegressor": skfdp.FeatureDPRegressor(bounds=(0, 1), target_bounds=(0, 1)),
-    "FeatureDPMLPClassifier": skfdp.FeatureDPMLPClassifier(bounds=(0, 1)),
-    "PrivateCenteringTransformer": skfdp.PrivateCenteringTransformer(bounds=(0, 1)),
-}
+ESTIMATORS = {type(one).__name__: one for one in FITS.values()}
 LINEAR = [
     k for k, one in ESTIMATORS.items() if "groups" in signature(one.fit).parameters
 ]
@@ -106,26 +98,6 @@ def test_a_refusal_names_the_argument(sentence, model, given, releases):
     # Nobody is sent to drop rows, or to leave privacy.
     for never in ("imputer transformer", "drop samples", "inf ", "without privacy"):
         assert never not in told
-
-
-REST, LETTERS = Y[1:].tolist(), [*"ab" * 9, "a"]
-MISSING = {
-    "None beside text": [None, *LETTERS],
-    "None in an array": np.array([None] * 20),
-    "NaN": np.r_[np.nan, REST],
-    "NA": pd.Series([pd.NA, *REST]),
-    "NA of integers": pd.Series([pd.NA, *REST], dtype="Int64"),
-    "None in a categorical": pd.Series([None, *LETTERS], dtype="category"),
-    "NaT": [pd.NaT, *REST],
-}
-
-
-@pytest.mark.parametrize("kind", MISSING)
-@pytest.mark.parametrize("name", [*WITH_PUBLIC][:3])
-def test_missing_public_labels_are_said_of_y(name, kind):
-    model = clone(WITH_PUBLIC[name]).set_params(public_target=True)
-    told = refusal(model, X, MISSING[kind])
-    assert told.startswith("y contains NaN, None or another missing value")
 
 
 LONG = {

@@ -136,10 +136,6 @@ def used(tool, X, y):
     return getattr(tool, "predict", getattr(tool, "transform", None))(X[:5])
 
 
-def test_there_are_forty_uses():
-    assert len(USES) == 40
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("use", USES)

@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from problems import FITS
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
@@ -26,31 +27,11 @@ from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.privacy import PrivacyBudgetError, PrivacyReport
 from skfdp.reader import Declaration
 from skfdp.schema import Number
-from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
+from skfdp.solvers import FeatureDPSGD, NoisySGD
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-COMMON = {"epsilon": 1.0, "delta": 1e-5, "bounds": (0, 1)}
-LABELS = {"classes": [0, 1], "target": "y"}
-TARGET = {"target_bounds": (0, 1), "target": "y"}
-SOON = {"solver": NoisyGradientDescent(max_iter=3)}
-ESTIMATORS = {
-    "classifier": skfdp.DPSGDFClassifier(**SOON, **COMMON, **LABELS),
-    "regressor": skfdp.DPSGDFRegressor(**SOON, **COMMON, **TARGET),
-    "feature-DP": skfdp.FeatureDPLogisticRegression(
-        public_features=[0], **SOON, **COMMON, **LABELS
-    ),
-    "feature-DP of numbers": skfdp.FeatureDPRegressor(**SOON, **COMMON, **TARGET),
-    "label-DP": skfdp.FeatureDPLogisticRegression(
-        **COMMON, **LABELS, public_features="all"
-    ),
-    "network": skfdp.FeatureDPMLPClassifier(
-        public_features=[0],
-        hidden_layer_sizes=(3,),
-        solver=NoisySGD(max_iter=2),
-        **COMMON,
-        **LABELS,
-    ),
-    "centring": skfdp.PrivateCenteringTransformer(**COMMON),
+ESTIMATORS = FITS | {
+    "feature-DP": clone(FITS["logistic"]).set_params(public_features=[0]),
+    "label-DP": clone(FITS["logistic"]).set_params(public_features="all"),
 }
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
@@ -59,7 +40,7 @@ every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 def table():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.random((400, 3)), columns=["a", "b", "c"])
-    return X, (X["a"] + X["b"] > 1).astype(int)
+    return X, (X["a"] + X["b"] > 1).astype(int).rename("y")
 
 
 def fitted(name, table, **changes):

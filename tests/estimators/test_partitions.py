@@ -23,12 +23,7 @@ from skfdp.queries.linear import LinearQuery  # noqa: E402
 from skfdp.schema import Category, Label, Number  # noqa: E402
 from skfdp.solvers import FeatureDPSGD, NoisySGD  # noqa: E402
 
-pytestmark = [
-    pytest.mark.extra("dask"),
-    pytest.mark.filterwarnings("ignore::skfdp.data.validation.UtilityWarning"),
-    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore:delta"),
-]
+pytestmark = [pytest.mark.extra("dask"), pytest.mark.filterwarnings("ignore:delta")]
 RNG = np.random.default_rng(0)
 N, SIZES = 900, (400, 0, 1, 499)
 X = RNG.random((N, 5))

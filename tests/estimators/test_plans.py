@@ -7,55 +7,31 @@ missing and infinite ones included: the plan is equal, byte for byte.
 import json
 import math
 import pickle
-import sys
 import warnings
-from pathlib import Path
 
+import golden_cases as golden
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, issparse
+from golden_private import replaced
+from problems import Stopped
+from scipy.sparse import csr_array
 
 import skfdp
-from skfdp import reader as reading
-from skfdp.data.arrays import check_finite
 from skfdp.mechanisms.release import Mechanism, Streams
 from skfdp.privacy import FitPlan
-from skfdp.solvers.descent import Descent
-
-sys.path.append(str(Path(__file__).parents[1] / "golden"))
-
-from golden_cases import (
-    CASES,
-    CENTRING,
-    LOGISTIC,
-    NETWORK,
-    REGRESSOR,
-    SGD,
-    SGD_REGRESSOR,
-    estimator,
-    of_rows,
-    rows,
-    target,
-)
-from golden_private import replaced
-
 from skfdp.solvers import NoisyGradientDescent
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning"),
-    pytest.mark.filterwarnings("ignore::skfdp.PrivacyWarning"),
-]
-BY_NAME = {case["name"]: case for case in CASES}
+BY_NAME = {case["name"]: case for case in golden.CASES}
 PRIVATE = [n for n, c in BY_NAME.items() if not math.isinf(c["params"]["epsilon"])]
 #: Fits that charge in ways of their own.
 SORTS = {
-    LOGISTIC: "nothing public; both public; label-DP; label-DP, descent; zero padding, "
-    "public batches",
-    SGD: "Poisson",
-    REGRESSOR: "both public; nothing public",
-    SGD_REGRESSOR: "plain",
-    NETWORK: "nothing public; both public, neurons; both public, Poisson",
-    CENTRING: "whole; conditional",
+    golden.LOGISTIC: "nothing public; both public; label-DP; label-DP, descent; "
+    "zero padding, public batches",
+    golden.SGD: "Poisson",
+    golden.REGRESSOR: "both public; nothing public",
+    golden.SGD_REGRESSOR: "plain",
+    golden.NETWORK: "nothing public; both public, neurons; both public, Poisson",
+    golden.CENTRING: "whole; conditional",
 }
 SORTS = [f"{kind}: {one}" for kind, ones in SORTS.items() for one in ones.split("; ")]
 some_sorts = pytest.mark.parametrize(
@@ -91,9 +67,9 @@ def needs_y(case):
 
 def declared(case):
     """Return the estimator of a case, with its labels declared if it has any."""
-    model = estimator(case)
+    model = golden.estimator(case)
     if getattr(model, "classes", ()) is None:
-        model.set_params(classes=np.unique(target(case)).tolist())
+        model.set_params(classes=np.unique(golden.target(case)).tolist())
     return model
 
 
@@ -110,29 +86,29 @@ def nothing_private(monkeypatch):
     monkeypatch.setattr(skfdp.PrivacyLedger, "charge_nonprivate", refuse)
 
 
-class Charged(BaseException):
-    """Ends a fit at its charge; no handler of an Exception can hide it."""
-
-
 class Spy(skfdp.PrivacyLedger):
     """A ledger that keeps what it is given, and ends the fit."""
 
     def charge(self, events, *, label=None):
         self.given = tuple(events), label
-        raise Charged
+        raise Stopped
 
 
-def check_values(case):
-    """Check that private values of X do not enter the plan of a case."""
-    own = of_rows(case)
-    wanted = first_text(estimator(case), rows(case), target(case), **own)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_private_values_do_not_enter_a_plan(name, nothing_private):
+    case, own = BY_NAME[name], golden.of_rows(BY_NAME[name])
+    table = golden.rows(case), golden.target(case)
+    wanted = first_text(golden.estimator(case), *table, **own)
     for kind in ("zeros", "others", "missing", "infinite"):
-        assert text(estimator(case), *replaced(case, kind), **own) == wanted, kind
+        found = text(golden.estimator(case), *replaced(case, kind), **own)
+        assert found == wanted, kind
 
 
-def check_target(case):
-    """Check that a private target does not enter the plan of a case."""
-    X, y, own = rows(case), target(case), of_rows(case)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, c in BY_NAME.items() if not needs_y(c)])
+def test_a_private_target_does_not_enter_a_plan(name, nothing_private):
+    case = BY_NAME[name]
+    X, y, own = golden.rows(case), golden.target(case), golden.of_rows(case)
     wanted = first_text(declared(case), X, **own)
     no_labels = np.full(len(y), "?" if y.dtype.kind == "U" else -77)
     others = [y, y[::-1], no_labels, np.full(len(y), np.nan)]
@@ -142,24 +118,13 @@ def check_target(case):
         assert text(declared(case), X, other, **own) == wanted
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_private_values_do_not_enter_a_plan(name, nothing_private):
-    check_values(BY_NAME[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, c in BY_NAME.items() if not needs_y(c)])
-def test_a_private_target_does_not_enter_a_plan(name, nothing_private):
-    check_target(BY_NAME[name])
-
-
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_fit_charges_what_was_planned(name):
     case, spy = BY_NAME[name], Spy()
-    X, y, own = rows(case), target(case), of_rows(case)
-    plan = estimator(case).plan(X, y, **own)
-    with pytest.raises(Charged):
-        estimator(case).set_params(ledger=spy).fit(X, y, **own)
+    X, y, own = golden.rows(case), golden.target(case), golden.of_rows(case)
+    plan = golden.estimator(case).plan(X, y, **own)
+    with pytest.raises(Stopped):
+        golden.estimator(case).set_params(ledger=spy).fit(X, y, **own)
     assert spy.given == (plan.events, plan.subject)
     assert repr(spy.given) == repr((plan.events, plan.subject))
 
@@ -232,12 +197,12 @@ class TestTarget:
 @some_sorts
 def test_a_plan_leaves_the_model_as_it_was(name):
     case = BY_NAME[name]
-    model = estimator(case)
+    model = golden.estimator(case)
     for fitted in (False, True):
         if fitted:
-            model.fit(rows(case), target(case))
+            model.fit(golden.rows(case), golden.target(case))
         before, values = dict(vars(model)), pickle.dumps(vars(model))
-        model.plan(rows(case)[:100], target(case)[:100])
+        model.plan(golden.rows(case)[:100], golden.target(case)[:100])
         assert vars(model).keys() == before.keys()
         assert all(vars(model)[key] is before[key] for key in before)
         assert pickle.dumps(vars(model)) == values
@@ -255,8 +220,8 @@ class TestLedger:
     )
     def test_what_if_agrees_with_the_fit(self, name, factor):
         case = {**BY_NAME[name], "as": "frame"}
-        X, y = rows(case), target(case)
-        probe = estimator(case)
+        X, y = golden.rows(case), golden.target(case)
+        probe = golden.estimator(case)
         ledger = skfdp.PrivacyLedger(epsilon=factor * probe.epsilon, delta=probe.delta)
         model = probe.set_params(ledger=ledger)
         answer = ledger.what_if(model.plan(X, y))
@@ -293,60 +258,6 @@ class TestLedger:
             with pytest.raises(skfdp.PrivacyBudgetError) as caught:
                 model.fit(TestTarget.X, TestTarget.y)
             assert str(caught.value) == answer.reason
-
-
-class TestSabotage:
-    """A plan that looks is seen."""
-
-    def peeking(self, monkeypatch):
-        """Let the plan of a descent count the zeros of the table."""
-        plan = Descent.plan
-
-        def peek(self, public, prepared, budget):
-            table = public._table
-            count = table.nnz if issparse(table) else np.count_nonzero(table)
-            counted = public.n_records + count % 7
-            object.__setattr__(public, "n_records", counted)
-            return plan(self, public, prepared, budget)
-
-        monkeypatch.setattr(Descent, "plan", peek)
-
-    def unblanked(self, monkeypatch):
-        monkeypatch.setattr(reading, "blanked", lambda X, public: X)
-        monkeypatch.setattr(reading, "check_finite", lambda X, public: None)
-
-    @pytest.mark.parametrize("name", ["columns public", "both public, csr"])
-    def test_private_values(self, name, monkeypatch):
-        self.peeking(monkeypatch)
-        self.unblanked(monkeypatch)
-        with pytest.raises(AssertionError):
-            check_values(BY_NAME[f"{LOGISTIC}: {name}"])
-        with pytest.raises(AssertionError):
-            TestZeros().test_patterns(0, None)
-
-    def test_a_fit_that_charges_otherwise(self, monkeypatch):
-        """The plan of a table without private values differs from that of the fit."""
-        self.peeking(monkeypatch)
-        with pytest.raises(AssertionError):
-            test_a_fit_charges_what_was_planned(f"{LOGISTIC}: columns public")
-
-    def test_infinite_values(self, monkeypatch):
-        def check_all(X, public):
-            check_finite(X, np.ones_like(public))
-
-        monkeypatch.setattr(reading, "check_finite", check_all)
-        with pytest.raises(ValueError, match="contains NaN"):
-            check_values(BY_NAME[f"{LOGISTIC}: columns public"])
-
-    def test_a_private_target(self, monkeypatch):
-        def read(
-            self, like, y, n_rows, planning, checked=reading.Reader.checked_target
-        ):
-            return checked(self, like, y, n_rows)
-
-        monkeypatch.setattr(reading.Reader, "checked_target", read)
-        with pytest.raises(ValueError, match="labels outside `classes`|to be passed"):
-            check_target(BY_NAME[f"{LOGISTIC}: nothing public"])
 
 
 def test_every_estimator_is_planned():

@@ -151,9 +151,9 @@ def fit_of(model):
 
 
 def tables_of(n_columns=3, kind=np.asarray):
-    """Return two rows with labels twice, one of them, and none."""
-    X, y = np.random.default_rng(0).random((2, n_columns)), np.array([0, 1])
-    return [(kind(X)[:n], y[:n]) for n in (2, 2, 1, 0)]
+    """Return two rows with labels twice, one of them, none, and many."""
+    X, y = np.random.default_rng(0).random((1000, n_columns)), np.arange(1000) % 2
+    return [(kind(X)[:n], y[:n]) for n in (2, 2, 1, 0, 1000)]
 
 
 @pytest.mark.parametrize("name", EVERY)

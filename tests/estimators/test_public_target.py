@@ -246,17 +246,6 @@ def test_without_budget_the_public_model_is_left(digits, public_model, n_classes
         assert np.abs(model.coef_[:, HALF]).max() > 0
 
 
-def test_margins_of_other_models_come_on_top(digits):
-    X, y = digits
-    model = of_pixels(public_model=TREES).fit(X, y)
-    linear = model.input_scaler_(X) @ model.coef_.T + model.intercept_
-    logs = np.log(model.public_model_.estimator.predict_proba(X[:, HALF]))
-    logs = np.maximum(logs, public_model.FLOOR)
-    logs -= logs.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(model.decision_function(X), linear + logs)
-    assert model.public_model_.linear is None
-
-
 def test_a_fitted_model_serves_a_private_target_and_never_meets_it(small, monkeypatch):
     X, y = small
     other = DecisionTreeClassifier(max_depth=2).fit(X[:100, [0]], y[:100])

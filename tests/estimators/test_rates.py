@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.linear_model import GammaRegressor, TweedieRegressor
 from sklearn.metrics import d2_tweedie_score
 
 from skfdp import FeatureDPRegressor
@@ -20,26 +19,15 @@ CLAIMS = RNG.poisson(1.0, N)
 AMOUNTS = RNG.gamma(2.0, MEAN / 2)
 SUMS = RNG.gamma(2.0 * np.maximum(CLAIMS, 1), MEAN / 2) * (CLAIMS > 0)
 CASES = {
-    "gamma": ("gamma", GammaRegressor(), AMOUNTS, 2.0),
-    "tweedie": ("tweedie", TweedieRegressor(power=1.5, link="log"), SUMS, 1.5),
-    "power": (Tweedie(power=1.2), TweedieRegressor(power=1.2, link="log"), SUMS, 1.2),
+    "gamma": ("gamma", AMOUNTS, 2.0),
+    "tweedie": ("tweedie", SUMS, 1.5),
+    "power": (Tweedie(power=1.2), SUMS, 1.2),
 }
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-@pytest.mark.parametrize("case", CASES)
-def test_without_privacy_the_optimum_is_that_of_scikit_learn(case, alpha):
-    loss, theirs, y, _ = CASES[case]
-    ours = FeatureDPRegressor(epsilon=np.inf, loss=loss, alpha=alpha, bounds=(0, 1))
-    ours.fit(X, y)
-    theirs.set_params(alpha=alpha, tol=1e-7, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
-    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-3)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_private_fit_has_the_total_and_the_slopes(case):
-    loss, _, y, power = CASES[case]
+    loss, y, power = CASES[case]
     model = FeatureDPRegressor(
         epsilon=3.0, loss=loss, bounds=(0, 1), target_bounds=(0.01, 80), random_state=0
     ).fit(X, y)

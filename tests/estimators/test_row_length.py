@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from problems import FakeMechanism
 from scipy.sparse import csr_array, random_array
 
 from skfdp import FeatureDPLogisticRegression
@@ -28,18 +29,6 @@ def table(seed=0):
 def records_of(X, bounds=(0, 1), public=None):
     model = FeatureDPLogisticRegression(bounds=bounds, public_features=public)
     return model._on_records(lambda found: found, X, np.arange(X.shape[0]) % 2)
-
-
-class FakeMechanism:
-    """A mechanism that adds a fixed noise and keeps the query."""
-
-    def __init__(self, noise=0.0):
-        self.noise, self.queries = noise, []
-
-    def release(self, label, query, stream=None):
-        self.queries.append(query)
-        unit = query.unit(1.0)
-        return query.exact_sum(None, None, unit) * unit + self.noise
 
 
 def unit_of(records, noise=0.0, noise_std=1e-6, n_steps=1):

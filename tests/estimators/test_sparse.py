@@ -5,12 +5,7 @@ import pytest
 from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix, random_array
 from sklearn.base import clone
 
-from skfdp import (
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    PrivacyLedger,
-    PrivateCenteringTransformer,
-)
+import skfdp
 from skfdp.data.arrays import blanked
 from skfdp.solvers import AdaptiveCentering, FeatureDPSGD, NoisyGradientDescent
 
@@ -40,7 +35,7 @@ def test_a_public_loss_on_sparse_columns(columns, same_noise):
     y = np.random.default_rng(0).integers(0, 3, 300)
     padded = {} if columns == slice(None) else {"public_loss": "zero"}
     solver = FeatureDPSGD(**padded, public_batch_size=100, max_iter=30)
-    model = FeatureDPLogisticRegression(
+    model = skfdp.FeatureDPLogisticRegression(
         bounds=(0, 1), random_state=0, solver=solver, public_features=columns
     )
     dense, sparse = (clone(model).fit(rows, y) for rows in (X.toarray(), X))
@@ -60,7 +55,9 @@ def test_formats_and_layouts_are_one_problem(same_noise):
     repeated = csr_array(parts, shape=X.shape)
     repeated.has_canonical_format = True  # what an object claims is not believed
     stored, unsorted = repeated.data.copy(), X[:, ::-1][:, ::-1]
-    model = DPSGDFClassifier(bounds=False, solver=NoisyGradientDescent(max_iter=5))
+    model = skfdp.DPSGDFClassifier(
+        bounds=False, solver=NoisyGradientDescent(max_iter=5)
+    )
     wanted = clone(model).fit(X, y)
     for data in (csr_matrix(X), csc_matrix(X), twice, repeated, unsorted):
         model.fit(data, y)
@@ -84,8 +81,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("parameters", "message"), REFUSED)
 def test_what_needs_dense_rows_is_refused_before_the_charge(parameters, message):
-    ledger = PrivacyLedger()
-    model = FeatureDPLogisticRegression(**{"bounds": False} | parameters, ledger=ledger)
+    ledger = skfdp.PrivacyLedger()
+    model = skfdp.FeatureDPLogisticRegression(
+        **{"bounds": False} | parameters, ledger=ledger
+    )
     with pytest.raises(ValueError, match=message):
         model.fit(sparse_rows(), np.arange(203) % 2)
     assert not ledger.events
@@ -93,7 +92,7 @@ def test_what_needs_dense_rows_is_refused_before_the_charge(parameters, message)
 
 def test_the_transformer_needs_dense_rows():
     X = sparse_rows()
-    centre = PrivateCenteringTransformer(bounds=False)
+    centre = skfdp.PrivateCenteringTransformer(bounds=False)
     for call in (centre.fit(X.toarray()).transform, centre.fit):
         with pytest.raises(TypeError, match="needs a dense X, but X is sparse"):
             call(X)
@@ -101,12 +100,12 @@ def test_the_transformer_needs_dense_rows():
 
 @pytest.mark.parametrize("what", ["column", "negative column", "pointers"])
 def test_malformed_matrices_are_refused_before_the_charge(what):
-    X, ledger = sparse_rows(n=20), PrivacyLedger()
+    X, ledger = sparse_rows(n=20), skfdp.PrivacyLedger()
     if what == "pointers":
         X.indptr[3], X.indptr[4] = X.indptr[4] + 2, X.indptr[3]
     else:
         X.indices[5] = 10**6 if what == "column" else -3
-    model = DPSGDFClassifier(bounds=False, ledger=ledger)
+    model = skfdp.DPSGDFClassifier(bounds=False, ledger=ledger)
     with pytest.raises(ValueError, match="not valid CSR") as caught:
         model.fit(X, np.arange(20) % 2)
     assert caught.value.__context__ is None and not ledger.events
@@ -117,7 +116,7 @@ def test_entries_whose_sum_is_infinite_count_as_dense_ones():
     X.data[:], X.indices = 1.7e308, np.zeros_like(X.indices)
     with np.errstate(all="ignore"):
         dense = X.toarray()
-    model = DPSGDFClassifier(bounds=(0, 1))
+    model = skfdp.DPSGDFClassifier(bounds=(0, 1))
     sparse, dense = (
         model._on_records(lambda found: found, rows, y) for rows in (X, dense)
     )

@@ -7,15 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivacyLedger,
-    PrivacyWarning,
-)
+import skfdp
 from skfdp.data.validation import UtilityWarning
 from skfdp.mechanisms.descent import HeavyBall
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, NoisySGD
@@ -31,7 +23,7 @@ def nightly(*given):
 PUBLIC = {"public_features": [0, 1], "public_target": True}
 ALL, LOOP = {"public_features": "all"}, {"solver": "noisy-gd"}
 PADDED = {"solver": FeatureDPSGD(public_loss="zero")}
-DPSGDF, LOGISTIC = DPSGDFClassifier, FeatureDPLogisticRegression
+DPSGDF, LOGISTIC = skfdp.DPSGDFClassifier, skfdp.FeatureDPLogisticRegression
 CLASSIFIERS = {
     "DPSGDF": (DPSGDF, {}),
     "squared hinge": (DPSGDF, {"loss": "squared_hinge"}),
@@ -66,7 +58,7 @@ def test_a_strong_penalty_shrinks_classifiers(case, C, data):
     X, y, *_ = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", PrivacyWarning)
+        warnings.simplefilter("ignore", skfdp.PrivacyWarning)
         model = estimator(C=C, bounds=(0, 1), random_state=0, **parameters).fit(X, y)
     # A public model is penalised by whoever fits it.
     private = model.coef_[:, 2:] if case == "public parts" else model.coef_
@@ -74,7 +66,7 @@ def test_a_strong_penalty_shrinks_classifiers(case, C, data):
     assert np.abs(model.intercept_).max() < 5
 
 
-@pytest.mark.parametrize("estimator", [DPSGDFRegressor, FeatureDPRegressor])
+@pytest.mark.parametrize("estimator", [skfdp.DPSGDFRegressor, skfdp.FeatureDPRegressor])
 @pytest.mark.parametrize(
     ("loss", "alpha"),
     [
@@ -92,7 +84,7 @@ def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
     given = {"bounds": (0, 1), "target_bounds": bounds, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", PrivacyWarning)
+        warnings.simplefilter("ignore", skfdp.PrivacyWarning)
         model = estimator(loss=loss, alpha=alpha, **given).fit(X, target)
     assert np.abs(model.coef_).max() < max(30 * n_records / alpha, 1e-25)
     assert np.abs(model.predict(X) - target.mean()).max() < 3 * target.std()
@@ -102,24 +94,13 @@ def test_a_strong_penalty_shrinks_regressors(estimator, loss, alpha, data):
 def test_no_budget_is_too_large(epsilon, data):
     """A clip norm without end would leave residuals between the integers."""
     X, y, *_ = data
-    ours = FeatureDPLogisticRegression(epsilon, bounds=(0, 1), C=0.1, random_state=0)
+    ours = skfdp.FeatureDPLogisticRegression(
+        epsilon, bounds=(0, 1), C=0.1, random_state=0
+    )
     ours.fit(X, y)
     theirs = LogisticRegression(C=0.1, tol=1e-12, max_iter=10_000).fit(X, y)
     size = np.abs(theirs.coef_).max()
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.01 * size)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9, 0.99])
-@pytest.mark.parametrize("curvature", [1e-2, 1.0, 1e2, 1e12])
-def test_the_implicit_step_is_stable_for_every_penalty(curvature, momentum):
-    """Of ``(theta - 1)**2 / 2 + curvature theta**2 / 2``, the minimum."""
-    given = {"curvature": np.array([curvature]), "stds": np.zeros(5_000)}
-    rule = HeavyBall(1.0, momentum, 5_000, decay=0.0, **given)
-    theta, velocity = np.array([5.0]), np.zeros(1)
-    for step in range(5_000):
-        theta = rule.update(theta, velocity, theta - 1.0, step)
-        assert abs(theta[0]) <= 10
-    assert theta[0] == pytest.approx(1 / (1 + curvature), rel=1e-6)
 
 
 # -- fits that explode for another reason ----------------------------------------------
@@ -129,10 +110,10 @@ HEAVY = FeatureDPSGD(public_loss="zero", gradient_scale=1e12)
 NETWORK = {"hidden_layer_sizes": (4,), **PUBLIC}
 EXPLODING = [
     (DPSGDF, FAST, {}),
-    (DPSGDFRegressor, FAST, {"target_bounds": (0, 1)}),
+    (skfdp.DPSGDFRegressor, FAST, {"target_bounds": (0, 1)}),
     (LOGISTIC, FAST, {"C": 1.0}),
     *((LOGISTIC, solver, PUBLIC) for solver in (TINY, HEAVY)),
-    (FeatureDPMLPClassifier, NoisySGD(learning_rate=1e6, max_iter=5), NETWORK),
+    (skfdp.FeatureDPMLPClassifier, NoisySGD(learning_rate=1e6, max_iter=5), NETWORK),
 ]
 
 
@@ -147,7 +128,7 @@ def test_a_fit_that_explodes_says_so(estimator, solver, more, data):
 def charged(message, data, **parameters):
     """Return the charges of a fit that ends in an error."""
     X, y, *_ = data
-    ledger = PrivacyLedger()
+    ledger = skfdp.PrivacyLedger()
     model = LOGISTIC(bounds=(0, 1), ledger=ledger, **parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(named(X[:300]), y[:300])
@@ -176,8 +157,10 @@ TOO_LATE = {"solver": NoisyGradientDescent(noise_decay=7)}
 RANDOM = {"hidden_layer_sizes": (8,)}
 PURE_NOISE = [
     (LOGISTIC, {}, {"solver": NoisyGradientDescent(noise_decay=5)}),
-    (FeatureDPRegressor, {"target_bounds": (0, 1)}, TOO_LATE),
-    *nightly((FeatureDPMLPClassifier, RANDOM, {"solver": NoisySGD(learning_rate=100)})),
+    (skfdp.FeatureDPRegressor, {"target_bounds": (0, 1)}, TOO_LATE),
+    *nightly(
+        (skfdp.FeatureDPMLPClassifier, RANDOM, {"solver": NoisySGD(learning_rate=100)})
+    ),
 ]
 
 
@@ -186,7 +169,10 @@ def test_a_schedule_that_ends_in_noise_is_told_before_the_charge(
     estimator, usual, bad, data
 ):
     X, y, *_ = data
-    ledger, told = PrivacyLedger(), "this schedule leaves noise of standard deviation"
+    ledger, told = (
+        skfdp.PrivacyLedger(),
+        "this schedule leaves noise of standard deviation",
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message=told)

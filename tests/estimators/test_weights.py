@@ -10,10 +10,12 @@ import sklearn
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import (
+    GammaRegressor,
     LogisticRegression,
     PoissonRegressor,
     Ridge,
     SGDOneClassSVM,
+    TweedieRegressor,
 )
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.neighbors import KNeighborsClassifier
@@ -27,10 +29,6 @@ from skfdp.privacy.events import Relation
 from skfdp.queries.statistics import LabelSum
 from skfdp.schema import Label, Number
 from skfdp.solvers import FeatureDPSGD, NoisyGradientDescent, public_model
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skfdp.data.validation.UtilityWarning", "ignore::skfdp.PrivacyWarning"
-)
 
 N_ROWS = 240
 RNG = np.random.default_rng(0)
@@ -57,6 +55,7 @@ NUMBER, COUNT = {"target_bounds": (-4, 4)}, {"target_bounds": (0, 40)}
 #: A loop that is soon done.
 SOON = {"solver": NoisyGradientDescent(max_iter=2)}
 RATES = {"loss": "poisson"}
+TWEEDIE = partial(TweedieRegressor, power=1.5, link="log")
 #: An estimator, and its target.
 SOLVERS = {
     "descent": (LOGISTIC(**COMMON, **TWO, **LOOP, C=5.0), LABELS),
@@ -99,6 +98,8 @@ FLAT = {"C": 100.0, "fit_intercept": False, "class_weight": {0: 3.0}}
         (skfdp.DPSGDFClassifier, LogisticRegression, FLAT, LABELS),
         (skfdp.DPSGDFRegressor, Ridge, {"alpha": 0.01, "fit_intercept": False}, Z),
         (partial(REGRESSOR, **RATES), PoissonRegressor, {"alpha": 0.1}, COUNTS),
+        (partial(REGRESSOR, loss="gamma"), GammaRegressor, {"alpha": 0.1}, COUNTS + 1),
+        (partial(REGRESSOR, loss="tweedie"), TWEEDIE, {"alpha": 0.1}, COUNTS),
     ],
 )
 def test_without_privacy_it_is_scikit_learns(ours, theirs, given, y, weights, groups):

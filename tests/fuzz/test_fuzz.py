@@ -54,7 +54,6 @@ sys.path.append(str(Path(__file__).parent))
 import fuzz_files as files
 from fuzz_rule import REFUSALS, SECRETS, faults_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 ESTIMATORS = [n for n in skfdp.__all__ if hasattr(getattr(skfdp, n), "fit")]
 
 

@@ -14,14 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import skfdp
+from skfdp import solvers
 from skfdp.privacy import AddOrRemoveOne
-from skfdp.solvers import (
-    AdaptiveCentering,
-    FeatureDPSGD,
-    Huber,
-    NoisyGradientDescent,
-    NoisySGD,
-)
 
 LOGISTIC, SGD = "FeatureDPLogisticRegression", "DPSGDFClassifier"
 REGRESSOR, SGD_REGRESSOR = "FeatureDPRegressor", "DPSGDFRegressor"
@@ -100,8 +94,8 @@ RELATIONS = {
     **dict.fromkeys((SGD, SGD_REGRESSOR, CENTRING), NULLED),
 }
 #: Four steps on full batches, and the same with rows of one norm.
-FOUR = NoisyGradientDescent(max_iter=4)
-NORMED = NoisyGradientDescent(max_iter=4, normalize=True)
+FOUR = solvers.NoisyGradientDescent(max_iter=4)
+NORMED = solvers.NoisyGradientDescent(max_iter=4, normalize=True)
 PUBLIC = {"public_features": [0, 1]}
 TARGET = {"public_target": True}
 SOME = {**PUBLIC, **TARGET}
@@ -124,7 +118,7 @@ ONE_SHOT = {**LABELS, **ROTATED, "solver": "auto"}
 #: With fewer records or a smaller budget a network has no random neurons.
 NEURONS = {"hidden_layer_sizes": (16,), "epsilon": 40.0}
 #: Poisson batches of 40 of 150 rows.
-SAMPLED = {"solver": NoisySGD(batch_size=40, max_iter=4)}
+SAMPLED = {"solver": solvers.NoisySGD(batch_size=40, max_iter=4)}
 
 CASES = [
     *_cases(
@@ -136,7 +130,7 @@ CASES = [
             "nothing public, add_or_remove_one": ADD,
             "persons and weights, Poisson": {
                 **{"persons": True, "weights": True},
-                "solver": NoisySGD(batch_size=12, max_iter=4),
+                "solver": solvers.NoisySGD(batch_size=12, max_iter=4),
             },
             # Of a small budget a model of the public columns has all.
             "columns public": {**PUBLIC, "epsilon": 20.0},
@@ -159,7 +153,7 @@ CASES = [
             "label-DP, descent": LABELS,
             "zero padding, public batches": {
                 **SOME,
-                "solver": FeatureDPSGD(
+                "solver": solvers.FeatureDPSGD(
                     public_loss="zero",
                     public_batch_size=20,
                     gradient_scale=0.5,
@@ -182,17 +176,19 @@ CASES = [
             "plain": {},
             "hinge": {"loss": "hinge", "data": "three"},
             "replace_one": REPLACED,
-            "Poisson": {"solver": NoisySGD(batch_size=30, max_iter=4, normalize=True)},
+            "Poisson": {
+                "solver": solvers.NoisySGD(batch_size=30, max_iter=4, normalize=True)
+            },
             "Algorithm 2, add_or_remove_one, Poisson": {
                 **ADD,
-                "solver": NoisySGD(batch_size=30, max_iter=4, normalize=True),
-                "centering": AdaptiveCentering(clip_features=True),
+                "solver": solvers.NoisySGD(batch_size=30, max_iter=4, normalize=True),
+                "centering": solvers.AdaptiveCentering(clip_features=True),
             },
             "csr": {"as": "csr"},
             "uint8": {"as": "uint8", "bounds": (0, 255)},
             "two threads, Poisson": {
                 **{"data": "large", "n_jobs": 2},
-                "solver": NoisySGD(batch_size=2000, max_iter=2, normalize=True),
+                "solver": solvers.NoisySGD(batch_size=2000, max_iter=2, normalize=True),
             },
         },
     ),
@@ -201,7 +197,7 @@ CASES = [
         {"data": "real", "epsilon": 4.0, "bounds": (0, 1), **REALS},
         {
             "nothing public": {},
-            "huber": {"loss": Huber(threshold=1.35)},
+            "huber": {"loss": solvers.Huber(threshold=1.35)},
             "both public": SOME,
             "both public, poisson": {
                 **{**SOME, "loss": "poisson", "data": "counts"},
@@ -221,7 +217,7 @@ CASES = [
             "plain": {},
             "add_or_remove_one, Poisson batches": {
                 **ADD,
-                "solver": NoisySGD(batch_size=30, max_iter=4),
+                "solver": solvers.NoisySGD(batch_size=30, max_iter=4),
             },
         },
     ),
@@ -232,7 +228,7 @@ CASES = [
                 "data": "two",
                 "epsilon": 4.0,
                 "bounds": (0, 1),
-                "solver": NoisySGD(max_iter=3),
+                "solver": solvers.NoisySGD(max_iter=3),
             },
             "hidden_layer_sizes": (8,),
         },
@@ -241,11 +237,11 @@ CASES = [
             "both public, neurons": {**SOME, "solver": "auto", **NEURONS},
             "both public, Poisson": {
                 **SOME,
-                "solver": NoisySGD(batch_size=30, max_iter=3),
+                "solver": solvers.NoisySGD(batch_size=30, max_iter=3),
             },
             "both public, zero padding": {
                 **SOME,
-                "solver": FeatureDPSGD(max_iter=3, public_loss="zero"),
+                "solver": solvers.FeatureDPSGD(max_iter=3, public_loss="zero"),
             },
             "replace_special, class weight": {**NULLED, "class_weight": {0: 2.0}},
         },

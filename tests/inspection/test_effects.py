@@ -9,14 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from skfdp import (
-    DeclaredEncoder,
-    DPSGDFClassifier,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    TableSchema,
-)
+import skfdp
 from skfdp.inspection import EffectsDisplay, _effects
 from skfdp.schema import Category, Date, Label, Number
 from skfdp.solvers import NoisyGradientDescent, NoisySGD
@@ -53,12 +46,12 @@ def encoder_of(X, knots=("auto", "auto")):
         "Station": Category(["Chirurgie", "Innere", "Überwachung"]),
         "Aufnahme": Date("2024-01-01", "2025-12-31", knots=knots[1]),
     }
-    return DeclaredEncoder(TableSchema(columns)).fit(X)
+    return skfdp.DeclaredEncoder(skfdp.TableSchema(columns)).fit(X)
 
 
 def label_dp(X, y, epsilon=8.0, **options):
     encoder = encoder_of(X, **options)
-    model = FeatureDPLogisticRegression(
+    model = skfdp.FeatureDPLogisticRegression(
         epsilon, public_features="all", bounds=False, classes=sorted(set(y))
     )
     return model.fit(encoder.transform(X), y), encoder
@@ -120,14 +113,16 @@ def test_several_classes_have_lines_and_one_can_be_chosen(stays):
 def test_a_pipeline_brings_its_encoder(stays):
     X, y, target = stays
     given = {"bounds": False, "solver": NoisyGradientDescent(normalize=True)}
-    model = DPSGDFClassifier(classes=["ja", "nein"], **given)
+    model = skfdp.DPSGDFClassifier(classes=["ja", "nein"], **given)
     model = make_pipeline(encoder_of(X), model).fit(X, y)
     display = EffectsDisplay.from_estimator(model)
     assert list(display.effects)[0] == "Alter"
     assert display.band == "noise of the release, 95 %"
     assert display.unit.endswith("for rows scaled to one norm")
     options = {"target_bounds": (-2, 10), "bounds": False}
-    model = make_pipeline(encoder_of(X), FeatureDPRegressor(**options)).fit(X, target)
+    model = make_pipeline(encoder_of(X), skfdp.FeatureDPRegressor(**options)).fit(
+        X, target
+    )
     assert EffectsDisplay.from_estimator(model).unit == "effect on the target"
 
 
@@ -140,8 +135,8 @@ def test_a_model_with_a_schema_needs_nothing_else(stays):
         "Station": Category(["Chirurgie", "Innere", "Überwachung"]),
         "Heim": Label(["ja", "nein"]),
     }
-    schema = TableSchema(columns, outcomes=["Heim"])
-    model = FeatureDPLogisticRegression(schema=schema).fit(X, y)
+    schema = skfdp.TableSchema(columns, outcomes=["Heim"])
+    model = skfdp.FeatureDPLogisticRegression(schema=schema).fit(X, y)
     table = model.coefficients_table()
     names, values = (
         table["feature"].tolist(),
@@ -166,7 +161,9 @@ def test_without_a_schema_there_are_bars_over_the_bounds(stays):
     X, y, _ = stays
     X = X[["Alter"]].fillna(20).assign(Tage=np.arange(len(X)) % 30)
     bounds = {"Alter": (20, 90), "Tage": (0, 30)}
-    model = FeatureDPLogisticRegression(bounds=bounds, classes=["ja", "nein"]).fit(X, y)
+    model = skfdp.FeatureDPLogisticRegression(
+        bounds=bounds, classes=["ja", "nein"]
+    ).fit(X, y)
     effect = EffectsDisplay.from_estimator(model).effects["coefficients"]
     assert effect.places[0].tolist() == ["Alter", "Tage"]
     np.testing.assert_allclose(effect.values[0], model.coef_[0] * [70, 30])
@@ -178,7 +175,7 @@ def test_without_a_schema_there_are_bars_over_the_bounds(stays):
 def test_models_without_noise_have_no_bands(stays):
     X, y, _ = stays
     encoder = encoder_of(X)
-    model = DPSGDFClassifier(epsilon=np.inf).fit(encoder.transform(X), y)
+    model = skfdp.DPSGDFClassifier(epsilon=np.inf).fit(encoder.transform(X), y)
     import matplotlib.pyplot as plt
 
     axes = plt.subplots(2, 3)[1].ravel()[:5]  # of one's own
@@ -208,7 +205,7 @@ def test_what_cannot_be_drawn_is_told(given, message, fitted):
 
 
 def test_a_network_or_no_matplotlib_is_refused(fitted, small, monkeypatch):
-    network = FeatureDPMLPClassifier(bounds=(0, 1), solver=NoisySGD(max_iter=2))
+    network = skfdp.FeatureDPMLPClassifier(bounds=(0, 1), solver=NoisySGD(max_iter=2))
     with pytest.raises(TypeError, match="must be a linear model of skfdp"):
         EffectsDisplay.from_estimator(network.fit(*small))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
@@ -239,11 +236,11 @@ def test_bands_are_as_wide_as_the_noise_where_values_are_rare(regressor):
     rng = np.random.default_rng(0)
     visits, amount = rng.poisson(1, 4000), rng.lognormal(3, 1.2, 4000)
     y = 0.6 * visits + 0.5 * np.log(amount) - 2.5 + rng.logistic(size=4000)
-    outcome, kind = Label([False, True]), FeatureDPLogisticRegression
+    outcome, kind = Label([False, True]), skfdp.FeatureDPLogisticRegression
     if regressor:
-        outcome, kind = Number(-6, 6), FeatureDPRegressor
+        outcome, kind = Number(-6, 6), skfdp.FeatureDPRegressor
     columns = {"visits": Number(0, 10), "amount": Number(0, 1000), "y": outcome}
-    given = {"schema": TableSchema(columns, outcomes=["y"]), "epsilon": 2.0}
+    given = {"schema": skfdp.TableSchema(columns, outcomes=["y"]), "epsilon": 2.0}
     X, labels = pd.DataFrame({"visits": visits, "amount": amount}), y > 0
     labels = y if regressor else labels
     fits = [

@@ -7,7 +7,6 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
-from scipy import stats
 
 from skfdp.kernels.sampling import (
     _exponential_of,
@@ -141,16 +140,6 @@ def test_every_bit_of_the_radius_counts_at_both_ends(first):
     words = words_of(*(word for bits in range(2048) for word in (first, bits)))
     radii = np.hypot(*normals(words).reshape(-1, 2).T)
     assert (np.diff(radii) < 0).all()
-
-
-def test_the_two_of_a_pair_and_neighbouring_pairs_are_independent():
-    drawn = normals(random_pairs(500_000, seed=3)).reshape(-1, 2)
-    for power in (1, 2, 3):
-        x, y = (drawn**power).T
-        for one, other in ((x, y), (x[1:], x[:-1]), (x[1:], y[:-1]), (y[1:], x[:-1])):
-            assert abs(np.corrcoef(one, other)[0, 1]) < 5 / math.sqrt(len(one))
-    angles = np.arctan2(*drawn.T) / (2 * math.pi) + 0.5
-    assert stats.kstest(angles, "uniform").pvalue > 1e-3
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-6, 1e-3, 0.3, 1 - 1e-9])

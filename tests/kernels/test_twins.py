@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from skfdp.data.codes import CodedGridRows
 from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
-from skfdp.kernels import contributions, sampling, tiles
+from skfdp.kernels import contributions, sampling
 from skfdp.kernels.contributions import Clip, PerRow, limits_of
 from skfdp.kernels.losses import CLASSIFICATION, REGRESSION, loss_named
 from skfdp.queries.linear import LinearQuery
@@ -114,19 +114,6 @@ def test_poisson_batches(seed, pace):
             )
             assert (found, bool(more)) == (n, bool(unsure))
             np.testing.assert_array_equal(one[:n], other[:n])
-
-
-@settings(deadline=None)
-@given(SEEDS, st.integers(1, 40), st.integers(-310, 300))
-def test_weights(seed, n_columns, size):
-    rng = np.random.default_rng(seed)
-    theta = rng.normal(size=(3, n_columns)) * 10.0**size
-    theta[1] = 0.0
-    out = np.zeros((3, 48), dtype=np.int64)
-    same(tiles.round_weights, theta, n_columns, out[:, :n_columns].copy())
-    if n_columns >= 16:
-        width = 16 * math.ceil(n_columns / 16)
-        same(tiles.round_weights, theta, n_columns, out[:, :width].copy())
 
 
 def rows_of(kind):

@@ -27,23 +27,7 @@ from joblib import Parallel, delayed
 from sklearn.pipeline import make_pipeline
 
 import skfdp
-from skfdp import (
-    DPSGDFClassifier,
-    PrivacyBudgetError,
-    PrivacyLedger,
-    PrivacyWarning,
-    PrivateCenteringTransformer,
-    report,
-)
-from skfdp.privacy import (
-    Event,
-    LedgerEntry,
-    PrivacyReport,
-    calibrate,
-    gdp_epsilon,
-    ledger_file,
-    read_report,
-)
+from skfdp import privacy
 from skfdp.solvers import NoisyGradientDescent
 
 DELTA = 1e-5
@@ -53,7 +37,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 def full_batch(mu=0.1, **changes):
     values = {"noise_std": (1 / mu,), "clip_norm": 1.0, "sensitivity": 1.0}
-    return Event(**({"label": "steps"} | values | changes))
+    return privacy.Event(**({"label": "steps"} | values | changes))
 
 
 def query(path, statement, *values):
@@ -87,7 +71,7 @@ def data():
 
 
 def fitted(data, ledger):
-    model = DPSGDFClassifier(0.3, bounds=(0, 1), ledger=ledger, solver=SOON)
+    model = skfdp.DPSGDFClassifier(0.3, bounds=(0, 1), ledger=ledger, solver=SOON)
     return model.fit(*data)
 
 
@@ -114,7 +98,7 @@ def run(code, *arguments):
 @pytest.mark.parametrize("in_file", [False, True], ids=["memory", "file"])
 def test_a_ledger_tells_the_day_alone(path, in_file):
     """The gap to the next charge tells how long a fit ran."""
-    ledger = PrivacyLedger(path if in_file else None, epsilon=1.0, delta=DELTA)
+    ledger = skfdp.PrivacyLedger(path if in_file else None, epsilon=1.0, delta=DELTA)
     ledger.charge([full_batch()])
     (entry,) = ledger.entries
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", entry.date)
@@ -124,14 +108,14 @@ def test_a_ledger_tells_the_day_alone(path, in_file):
         assert json.loads(text)[0]["date"] == entry.date
     for finer in ("2026-11-22T16:13:17.270296+00:00", "2026-11-22T23:30", "today"):
         with pytest.raises(ValueError, match="must be a day in ISO 8601"):
-            LedgerEntry.from_dict(entry.to_dict() | {"date": finer})
+            privacy.LedgerEntry.from_dict(entry.to_dict() | {"date": finer})
 
 
 # -- paths ----------------------------------------------------------------------------
 def test_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert PrivacyLedger("~/l ?#.db").path == str(tmp_path / "l ?#.db")
+    assert skfdp.PrivacyLedger("~/l ?#.db").path == str(tmp_path / "l ?#.db")
     assert (tmp_path / "l ?#.db").exists()
 
 
@@ -146,17 +130,17 @@ def test_what_is_no_path(tmp_path, monkeypatch):
     }.items():
         for path in paths:
             with pytest.raises((ValueError, FileNotFoundError), match=match):
-                PrivacyLedger(path)
+                skfdp.PrivacyLedger(path)
     assert not list(tmp_path.iterdir())
 
 
 def test_symbolic_links_are_one_ledger(path, tmp_path):
     """Nor does a link that is moved later bring a fresh budget."""
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    ledger = skfdp.PrivacyLedger(path, epsilon=1.0, delta=DELTA)
     (tmp_path / "folder").mkdir()
     link = tmp_path / "folder" / "link.db"
     link.symlink_to(path)
-    twin = PrivacyLedger(link)
+    twin = skfdp.PrivacyLedger(link)
     for one in (ledger, twin) * 3:
         one.charge([full_batch()])
     assert twin.path == ledger.path
@@ -170,12 +154,12 @@ def test_symbolic_links_are_one_ledger(path, tmp_path):
 
 def test_hard_links_are_refused(path, tmp_path):
     """SQLite would keep a write-ahead log for each name."""
-    ledger = PrivacyLedger(path)
+    ledger = skfdp.PrivacyLedger(path)
     os.link(path, tmp_path / "other.db")
     with pytest.raises(ValueError, match=r"several names \(hard links\)"):
         ledger.charge([full_batch()])
     with pytest.raises(ValueError, match=r"several names \(hard links\)"):
-        PrivacyLedger(tmp_path / "other.db")
+        skfdp.PrivacyLedger(tmp_path / "other.db")
     removal = threading.Timer(0.2, (tmp_path / "other.db").unlink)
     removal.start()  # as the process does that makes a new ledger
     ledger.charge([full_batch()])
@@ -197,33 +181,33 @@ def refuse(handles, match):
 
 
 def test_another_ledger_in_its_place(path):
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    ledger = skfdp.PrivacyLedger(path, epsilon=1.0, delta=DELTA)
     ledger.charge([full_batch()])
     handles = both(ledger)
     path.unlink()
-    fresh = PrivacyLedger(path, epsilon=1.0, delta=DELTA)
+    fresh = skfdp.PrivacyLedger(path, epsilon=1.0, delta=DELTA)
     refuse(handles, "was replaced by another ledger")
     assert not fresh.entries
 
 
 def test_an_older_copy_in_its_place(path, tmp_path):
     """Handles see it whether or not new charges came to the copy; nobody else does."""
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=DELTA)
     ledger.charge([full_batch()])
     shutil.copy(path, tmp_path / "backup.db")
-    PrivacyLedger(path).charge([full_batch()])
-    opened = PrivacyLedger(path)
+    skfdp.PrivacyLedger(path).charge([full_batch()])
+    opened = skfdp.PrivacyLedger(path)
     ledger.charge([full_batch()])
     handles = both(ledger)
     shutil.copy(path, tmp_path / "newer.db")
     shutil.copy(tmp_path / "backup.db", path)
     refuse(handles, "ends with charge 1, but charge 3 was")
-    fresh = PrivacyLedger(path)
+    fresh = skfdp.PrivacyLedger(path)
     for _ in range(2):  # the same events on the same day
         fresh.charge([full_batch()])
     refuse(handles, "does not hold charge 3 as it was")
     refuse([opened], "does not hold charge 2 as it was")
-    assert PrivacyLedger(path).spent() == fresh.spent()  # the limit in the docs
+    assert skfdp.PrivacyLedger(path).spent() == fresh.spent()  # the limit in the docs
     shutil.copy(tmp_path / "newer.db", path)
     ledger.charge([full_batch()])
     assert len(ledger.entries) == 4
@@ -234,26 +218,26 @@ def test_a_report_is_a_witness(data, path, tmp_path):
     shutil.copy(path, tmp_path / "backup.db")
     witness = fitted(data, path).privacy_
     (tmp_path / "report.json").write_text(witness.to_json())
-    witnesses = read_report(tmp_path / "report.json"), *both(witness)
+    witnesses = privacy.read_report(tmp_path / "report.json"), *both(witness)
     fitted(data, path)
-    PrivacyLedger(path).check_report(witness)
+    skfdp.PrivacyLedger(path).check_report(witness)
     shutil.copy(tmp_path / "backup.db", path)
     for _ in range(2):
         for one in witnesses:
             with pytest.raises(ValueError, match="does not hold charge 2 as it was"):
-                PrivacyLedger(path).check_report(one)
+                skfdp.PrivacyLedger(path).check_report(one)
         fitted(data, path)
 
 
 def test_the_report_of_a_ledger_has_the_last_receipt(path):
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
-    assert report(ledger).receipts == ()
+    ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    assert skfdp.report(ledger).receipts == ()
     for _ in range(3):
         ledger.charge([full_batch()])
-    found = report(ledger)
+    found = skfdp.report(ledger)
     assert [receipt.charge for receipt in found.receipts] == [3]
     ledger.charge([full_batch()])
-    PrivacyLedger(path).check_report(found)
+    skfdp.PrivacyLedger(path).check_report(found)
 
 
 # -- edited files ---------------------------------------------------------------------
@@ -279,14 +263,17 @@ EDITS = [
 def test_attack_6_an_open_ledger_notices_an_edited_charge(
     path, statement, charge, seen
 ):
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA)
+    ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=DELTA)
     for mu in (0.1, 0.2, 0.3):
         ledger.charge([full_batch(mu)])
     assert ledger.spent() > 0
     edit(path, statement)
-    for use in (PrivacyLedger.spent, lambda handle: handle.charge([full_batch()])):
+    for use in (
+        skfdp.PrivacyLedger.spent,
+        lambda handle: handle.charge([full_batch()]),
+    ):
         with pytest.raises(ValueError, match=f"does not hold charge {charge} as"):
-            use(ledger if seen else PrivacyLedger(path))
+            use(ledger if seen else skfdp.PrivacyLedger(path))
 
 
 TERMS = [
@@ -303,11 +290,11 @@ TERMS = [
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("change", TERMS)
 def test_attack_6_limit_and_public_set_are_in_the_chain(path, change, recorded):
-    ledger = PrivacyLedger(path, epsilon=2.0, delta=DELTA, public=["age"])
+    ledger = skfdp.PrivacyLedger(path, epsilon=2.0, delta=DELTA, public=["age"])
     if recorded:
         ledger.charge([full_batch()])
     edit(path, f"UPDATE chain SET terms = {change}")
-    for handle in (lambda: ledger, lambda: PrivacyLedger(path)):
+    for handle in (lambda: ledger, lambda: skfdp.PrivacyLedger(path)):
         with pytest.raises(ValueError, match="does not hold charge") as caught:
             handle().charge([full_batch()])
         assert "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
@@ -320,7 +307,7 @@ def is_refused(path, raw, spent):
         one.unlink()
     path.write_bytes(raw)
     try:
-        found = PrivacyLedger(path)
+        found = skfdp.PrivacyLedger(path)
         assert (found.epsilon, found._store.read()[0].public) == (5.0, ("age",))
         assert found.spent() == spent
     except (ValueError, OSError) as error:
@@ -336,7 +323,7 @@ CELLS = ("NULL", "-1", "1e999", "9e18", "'x'", "''", "'{}'", "'[]'", "X'00ff'")
 @pytest.mark.parametrize("cell", CELLS)
 def test_attack_6_no_odd_cell_is_silent_or_raw(path, cell):
     """In each column of each table: no other sum, and no other error than ours."""
-    ledger = PrivacyLedger(path, epsilon=5.0, delta=DELTA, public=["age"])
+    ledger = skfdp.PrivacyLedger(path, epsilon=5.0, delta=DELTA, public=["age"])
     for _ in range(2):
         ledger.charge([full_batch()])
     raw, spent, refused = path.read_bytes(), ledger.spent(), 0
@@ -353,42 +340,44 @@ def test_attack_6_no_odd_cell_is_silent_or_raw(path, cell):
 
 
 def test_attack_6_terms_that_come_later_are_linked(path):
-    first = PrivacyLedger(path)
+    first = skfdp.PrivacyLedger(path)
     receipt = first.charge([full_batch()])
-    second = PrivacyLedger(path, epsilon=2.0, delta=1e-5)
-    assert first.epsilon == 2.0 and PrivacyLedger(path).delta == 1e-5
-    other = PrivacyLedger(path, dataset="other", public=["age"])
+    second = skfdp.PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    assert first.epsilon == 2.0 and skfdp.PrivacyLedger(path).delta == 1e-5
+    other = skfdp.PrivacyLedger(path, dataset="other", public=["age"])
     assert second.charge([full_batch()]).charge == 2
     assert other.charge([full_batch()]).charge == 3
-    PrivacyLedger(path)._store.read([receipt])
-    assert PrivacyLedger(path).public == () and other.public == ("age",)
+    skfdp.PrivacyLedger(path)._store.read([receipt])
+    assert skfdp.PrivacyLedger(path).public == () and other.public == ("age",)
 
 
 def test_a_text_that_is_no_text_is_seen(path):
-    ledger = PrivacyLedger(path)
+    ledger = skfdp.PrivacyLedger(path)
     ledger.charge([full_batch()], label="fit")
     raw = path.read_bytes()
     assert b'"fit"' in raw
     path.write_bytes(raw.replace(b'"fit"', b'"f\xfft"'))
-    for handle in (lambda: ledger, lambda: PrivacyLedger(path)):
+    for handle in (lambda: ledger, lambda: skfdp.PrivacyLedger(path)):
         with pytest.raises(ValueError, match="is damaged, emptied or not"):
             handle().charge([full_batch()])
 
 
 def test_check_report_refuses(data, path, tmp_path):
-    ledger = PrivacyLedger(path, dataset="people")
-    model = DPSGDFClassifier(bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2))
+    ledger = skfdp.PrivacyLedger(path, dataset="people")
+    model = skfdp.DPSGDFClassifier(
+        bounds=(0, 1), solver=NoisyGradientDescent(max_iter=2)
+    )
     bare = model.fit(*data).privacy_
     model.set_params(ledger=ledger).fit(*data)
     charged = model.privacy_
     ledger.check_report(charged)
     lent = dataclasses.replace(charged, events=charged.events * 2)
-    elsewhere = PrivacyLedger(tmp_path / "other.db")
+    elsewhere = skfdp.PrivacyLedger(tmp_path / "other.db")
     for one, found, match in (
         (ledger, bare, "a fit in the report has no receipt"),
-        (PrivacyLedger(), charged, "in memory is not the ledger"),
+        (skfdp.PrivacyLedger(), charged, "in memory is not the ledger"),
         (elsewhere, charged, "is not the ledger that the fit of the"),
-        (PrivacyLedger(path), charged, "'default' .* does not hold all events"),
+        (skfdp.PrivacyLedger(path), charged, "'default' .* does not hold all events"),
         (ledger, lent, "does not hold all events"),
         (ledger, charged.to_dict(), "must be a PrivacyReport, got dict"),
     ):
@@ -399,13 +388,13 @@ def test_check_report_refuses(data, path, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n_fits", [1, 2])
 def test_fits_without_privacy_and_pipelines_hand_on_their_receipts(data, path, n_fits):
-    ledger = PrivacyLedger(path)
-    model = DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1), ledger=ledger)
+    ledger = skfdp.PrivacyLedger(path)
+    model = skfdp.DPSGDFClassifier(epsilon=math.inf, bounds=(0, 1), ledger=ledger)
     if n_fits == 2:
         model.set_params(epsilon=1.0, bounds=False, centering=None, solver=SOON)
-        first = PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger)
+        first = skfdp.PrivateCenteringTransformer(bounds=(0, 1), ledger=ledger)
         model = make_pipeline(first, model)
-    found = report(model.fit(*data))
+    found = skfdp.report(model.fit(*data))
     assert found.receipts[-1] == ledger.receipt and len(found.receipts) == n_fits
     ledger.check_report(found)
 
@@ -413,16 +402,16 @@ def test_fits_without_privacy_and_pipelines_hand_on_their_receipts(data, path, n
 def test_names_that_no_file_can_store_are_refused(path):
     for kind in ({"dataset": "\ud800"}, {"public": ["a", "\udce9"]}):
         with pytest.raises(ValueError, match="with a lone surrogate"):
-            PrivacyLedger(path, **kind)
+            skfdp.PrivacyLedger(path, **kind)
     assert not path.exists()
 
 
 def test_nothing_public_is_not_an_open_set(path):
-    ledger = PrivacyLedger(path)
+    ledger = skfdp.PrivacyLedger(path)
     assert ledger._store.read()[0].public is None
-    assert PrivacyLedger(path, public=[])._store.read()[0].public == ()
+    assert skfdp.PrivacyLedger(path, public=[])._store.read()[0].public == ()
     with pytest.raises(ValueError, match=r"public=\('age',\) differs from public="):
-        PrivacyLedger(path, public=["age"])
+        skfdp.PrivacyLedger(path, public=["age"])
     assert ledger._store.read()[0].public == ()
 
 
@@ -463,20 +452,22 @@ def refused(read, values):
 
 def test_malformed_fields_are_told():
     """Every field of an entry and of a report, replaced by every odd value."""
-    plan = calibrate(0.2, DELTA, n_steps=2, noise_decay=0.5)
-    ledger = PrivacyLedger(epsilon=2.0, delta=DELTA, public=["age"])
+    plan = privacy.calibrate(0.2, DELTA, n_steps=2, noise_decay=0.5)
+    ledger = skfdp.PrivacyLedger(epsilon=2.0, delta=DELTA, public=["age"])
     ledger.charge([plan.event], label="fit")
     values = json.loads(ledger.to_json())["entries"][0]
-    assert refused(LedgerEntry.from_dict, values) > 530
-    values = json.loads(report(ledger).to_json())
-    assert refused(PrivacyReport.from_dict, values) > 1500
+    assert refused(privacy.LedgerEntry.from_dict, values) > 530
+    values = json.loads(skfdp.report(ledger).to_json())
+    assert refused(privacy.PrivacyReport.from_dict, values) > 1500
 
 
 @pytest.mark.parametrize("recorded", [False, True])
 def test_terms_cannot_change(path, recorded):
     """Whether the relation was declared, or is that of the record."""
     own = {"neighboring_relation": "replace_special"}
-    ledger = PrivacyLedger(path, epsilon=1.0, delta=1e-5, **({} if recorded else own))
+    ledger = skfdp.PrivacyLedger(
+        path, epsilon=1.0, delta=1e-5, **({} if recorded else own)
+    )
     if recorded:
         ledger.charge([full_batch(**own)])
     for number, (options, match) in enumerate(
@@ -487,32 +478,32 @@ def test_terms_cannot_change(path, recorded):
         )
     ):
         with pytest.raises(ValueError, match=match):
-            PrivacyLedger(path, **options)
-        PrivacyLedger(path, dataset=f"other {number}", **options)
-    assert PrivacyLedger(path).epsilon == 1.0
+            skfdp.PrivacyLedger(path, **options)
+        skfdp.PrivacyLedger(path, dataset=f"other {number}", **options)
+    assert skfdp.PrivacyLedger(path).epsilon == 1.0
 
 
 def test_two_handles_that_set_a_limit_at_once(path):
     """One of them wins, the others are told."""
-    early = PrivacyLedger(path)
+    early = skfdp.PrivacyLedger(path)
 
     def work(epsilon):
         try:
-            return PrivacyLedger(path, epsilon=epsilon, delta=DELTA).epsilon
+            return skfdp.PrivacyLedger(path, epsilon=epsilon, delta=DELTA).epsilon
         except ValueError:
             return None
 
     found = Parallel(n_jobs=8, backend="threading")(
         delayed(work)(1.0 + number) for number in range(8)
     )
-    assert [e for e in found if e is not None] == [PrivacyLedger(path).epsilon]
-    assert early.epsilon == PrivacyLedger(path).epsilon
-    with pytest.raises(PrivacyBudgetError, match="budget exhausted"):
+    assert [e for e in found if e is not None] == [skfdp.PrivacyLedger(path).epsilon]
+    assert early.epsilon == skfdp.PrivacyLedger(path).epsilon
+    with pytest.raises(skfdp.PrivacyBudgetError, match="budget exhausted"):
         early.charge([full_batch(99.0)])
 
 
 def test_charges_and_limits_cannot_be_taken_back(path):
-    PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+    skfdp.PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
     for statement in (
         "DELETE FROM chain",
         "UPDATE chain SET entries = '[]'",
@@ -526,7 +517,7 @@ def test_charges_and_limits_cannot_be_taken_back(path):
 # -- damaged files --------------------------------------------------------------------
 @pytest.fixture
 def charged(path):
-    PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+    skfdp.PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
     return path
 
 
@@ -535,7 +526,7 @@ def test_attack_10_a_cut_file_is_never_a_new_one(charged, size):
     charged.write_bytes(charged.read_bytes()[:size])
     before = charged.read_bytes()
     with pytest.raises(ValueError, match="^ledger .* restore") as caught:
-        PrivacyLedger(charged, epsilon=2.0, delta=1e-5).charge([full_batch()])
+        skfdp.PrivacyLedger(charged, epsilon=2.0, delta=1e-5).charge([full_batch()])
     assert str(caught.value).count(". ") == 0
     assert charged.read_bytes() == before
 
@@ -553,9 +544,9 @@ def test_attack_10_a_new_file_is_whole_when_it_has_its_name(
         connection.close()
         link(new, name)
 
-    monkeypatch.setattr(ledger_file.os, "link", spy)
-    PrivacyLedger(path)
-    assert seen == [ledger_file.SCHEMA_VERSION]
+    monkeypatch.setattr(privacy.ledger_file.os, "link", spy)
+    skfdp.PrivacyLedger(path)
+    assert seen == [privacy.ledger_file.SCHEMA_VERSION]
     assert [one.name for one in tmp_path.iterdir() if ".new" in one.name] == []
 
 
@@ -565,15 +556,15 @@ def test_attack_10_a_rest_of_a_ledger_never_becomes_a_new_one(path, tmp_path, su
     rest.write_bytes(b"charges that were not yet in the file")
     match = f"is missing.*l.db{suffix}.*restore"
     with pytest.raises(ValueError, match=match) as caught:
-        PrivacyLedger(path)
+        skfdp.PrivacyLedger(path)
     assert str(caught.value).count(". ") == 0
     assert [*tmp_path.iterdir()] == [rest]
     rest.unlink()
-    PrivacyLedger(path).charge([full_batch()])
+    skfdp.PrivacyLedger(path).charge([full_batch()])
 
 
 def test_attack_10_no_charge_to_a_file_with_a_damaged_page(path):
-    ledger = PrivacyLedger(path)
+    ledger = skfdp.PrivacyLedger(path)
     ledger.charge([full_batch()])
     connection = sqlite3.connect(path)
     (size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -606,7 +597,7 @@ def damaged(raw, rng):
 
 def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(path):
     rng = np.random.default_rng(1)
-    ledger = PrivacyLedger(path, epsilon=5.0, delta=1e-5, public=["age"])
+    ledger = skfdp.PrivacyLedger(path, epsilon=5.0, delta=1e-5, public=["age"])
     for k in range(3):
         ledger.charge([full_batch()], label=f"fit {k}")
     raw, spent = path.read_bytes(), ledger.spent()
@@ -616,8 +607,8 @@ def test_attack_10_no_damage_of_a_ledger_is_silent_or_raw(path):
 
 
 def test_locked(charged, monkeypatch):
-    monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 0.1)
-    ledger = PrivacyLedger(charged)
+    monkeypatch.setattr(privacy.ledger_file, "_BUSY_SECONDS", 0.1)
+    ledger = skfdp.PrivacyLedger(charged)
     other = sqlite3.connect(charged, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(TimeoutError, match="stayed locked by another process"):
@@ -639,12 +630,12 @@ NO_LEDGERS = {
 def test_attack_10_what_is_no_ledger_is_refused_and_left_alone(path, kind):
     ledger = None
     if kind == "overwritten":
-        ledger = PrivacyLedger(path)
+        ledger = skfdp.PrivacyLedger(path)
         ledger.charge([full_batch()])
     NO_LEDGERS[kind](path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match="is damaged, emptied or not a ledger of skf"):
-        (ledger or PrivacyLedger(path)).charge([full_batch()])
+        (ledger or skfdp.PrivacyLedger(path)).charge([full_batch()])
     assert path.read_bytes() == before
 
 
@@ -652,7 +643,7 @@ def test_attack_10_what_is_no_ledger_is_refused_and_left_alone(path, kind):
 def test_another_schema(charged, version):
     query(charged, f"PRAGMA user_version = {version}")
     with pytest.raises(ValueError, match=f"version {version}, .* reads 1: open"):
-        PrivacyLedger(charged)
+        skfdp.PrivacyLedger(charged)
 
 
 # -- processes ------------------------------------------------------------------------
@@ -687,19 +678,19 @@ def test_attack_10_many_processes_make_one_file(path):
     done = run(OPEN, path)
     found = done.stdout.splitlines()
     assert len(set(found)) == 1, done.stderr
-    ledger = PrivacyLedger(path)
+    ledger = skfdp.PrivacyLedger(path)
     assert len(ledger.entries) == 2 * len(found)
     assert {entry.charge for entry in ledger.entries} == {*range(1, len(found) + 1)}
     mu = math.sqrt(2) / 20
     spent, more = (mu * math.sqrt(len(found) + one) for one in (0, 1))
-    assert gdp_epsilon(DELTA, spent) <= 1.5 < gdp_epsilon(DELTA, more)
+    assert privacy.gdp_epsilon(DELTA, spent) <= 1.5 < privacy.gdp_epsilon(DELTA, more)
 
 
 @forks
 def test_children_of_a_busy_process_can_charge(path, monkeypatch):
     """SQLite's locks are in process memory; a child inherits those of threads."""
-    monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 10.0)
-    ledger = PrivacyLedger(path, epsilon=1000.0, delta=DELTA)
+    monkeypatch.setattr(privacy.ledger_file, "_BUSY_SECONDS", 10.0)
+    ledger = skfdp.PrivacyLedger(path, epsilon=1000.0, delta=DELTA)
     stop = threading.Event()
 
     def work():
@@ -727,7 +718,7 @@ def test_children_of_a_busy_process_can_charge(path, monkeypatch):
 
 @forks
 def test_a_ledger_in_memory_is_not_used_in_a_child():
-    ledger = PrivacyLedger(epsilon=1.0, delta=DELTA)
+    ledger = skfdp.PrivacyLedger(epsilon=1.0, delta=DELTA)
     context = multiprocessing.get_context("fork")
     messages = context.SimpleQueue()
 
@@ -757,12 +748,12 @@ except PermissionError as error:
 def test_another_user_cannot_charge_a_read_only_file():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "l.db"
-        PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
+        skfdp.PrivacyLedger(path, epsilon=1.0, delta=DELTA).charge([full_batch()])
         os.chmod(folder, 0o755)
         path.chmod(0o444)
         done = run(READ_ONLY, path)
         assert "is read-only: make the file" in done.stdout, done.stderr
-        assert len(PrivacyLedger(path).entries) == 1
+        assert len(skfdp.PrivacyLedger(path).entries) == 1
 
 
 # Forks workers that charge, kills them all at a random moment, again and again; the
@@ -820,7 +811,7 @@ def test_no_release_without_its_charge(tmp_path, trials):
     done = run(SCRIPT, path, releases, trials, 3, trials)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no worker ended by itself
-    ledger = PrivacyLedger(path)
+    ledger = skfdp.PrivacyLedger(path)
     charged = {}
     for entry in ledger.entries:
         charged.setdefault((entry.charge, entry.label), []).append(entry.event.label)
@@ -846,22 +837,22 @@ def test_a_new_file_without_a_limit_is_named(tmp_path, monkeypatch, named):
             warnings.simplefilter("always")
             use()
         caught = [one for one in caught if "is a new ledger" in str(one.message)]
-        assert all(one.category is PrivacyWarning for one in caught)
+        assert all(one.category is skfdp.PrivacyWarning for one in caught)
         assert all(one.filename == __file__ for one in caught)
         return [str(one.message).partition(" is a new ledger")[0] for one in caught]
 
     def make(**given):
-        return PrivacyLedger("budget.db", **given)
+        return skfdp.PrivacyLedger("budget.db", **given)
 
     def fit():
         settings = {"bounds": (0, 1), "classes": [0, 1], "solver": SOON}
-        DPSGDFClassifier(ledger="budget.db", **settings).fit(*named)
+        skfdp.DPSGDFClassifier(ledger="budget.db", **settings).fit(*named)
 
     limited, other = {"epsilon": 9.0, "delta": DELTA}, {"dataset": "another"}
     for folder, uses in {
         "limit": [lambda: make(**limited), make, fit],
         "plots": [fit, fit],
-        "more": [make, lambda: make(**other), PrivacyLedger],
+        "more": [make, lambda: make(**other), skfdp.PrivacyLedger],
     }.items():
         (tmp_path / folder).mkdir()
         monkeypatch.chdir(tmp_path / folder)

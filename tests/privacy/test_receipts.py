@@ -5,22 +5,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from problems import FITS
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skfdp import (
-    DPSGDFClassifier,
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivacyLedger,
-    PrivateCenteringTransformer,
-    private_score,
-    report,
-)
+import skfdp
 from skfdp.privacy import PrivacyReport
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
 RNG = np.random.default_rng(0)
 
@@ -28,20 +18,6 @@ N = 120
 X = pd.DataFrame(RNG.random((N, 3)), columns=["a", "b", "c"])
 X["region"] = np.repeat([1.0, 2.0], N // 2)
 Y = pd.Series((X["a"] > 0.5).astype(int), name="y")
-COMMON = {"bounds": (0, 2), "solver": NoisyGradientDescent(max_iter=2)}
-CLASSES = {"classes": [0, 1]}
-
-CLASSIFIER = DPSGDFClassifier(**COMMON, **CLASSES)
-NETWORK = {"hidden_layer_sizes": (2,), "solver": NoisySGD(max_iter=2)}
-MODELS = (
-    *(CLASSIFIER, FeatureDPLogisticRegression(**COMMON, **CLASSES)),
-    *(
-        kind(target_bounds=(0, 1), **COMMON)
-        for kind in (FeatureDPRegressor, DPSGDFRegressor)
-    ),
-    FeatureDPMLPClassifier(**COMMON | NETWORK, **CLASSES),
-    PrivateCenteringTransformer(bounds=(0, 2)),
-)
 
 
 def fitted(model, ledger, **more):
@@ -50,11 +26,11 @@ def fitted(model, ledger, **more):
 
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
-    return PrivacyLedger(tmp_path / "l.db" if request.param == "file" else None)
+    return skfdp.PrivacyLedger(tmp_path / "l.db" if request.param == "file" else None)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", FITS.values(), ids=FITS)
 def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(model, ledger):
     one, other = (fitted(model, ledger, random_state=3).privacy_ for _ in range(2))
     assert one == other and hash(one.events) == hash(other.events)
@@ -67,15 +43,15 @@ def test_attack_3_every_charge_has_a_receipt_that_comparisons_leave_out(model, l
 
 
 def test_attack_3_score_claims_a_shared_ledger_only_with_the_receipt(ledger):
-    counted = fitted(CLASSIFIER, ledger)
-    uncounted = fitted(CLASSIFIER, None)
-    elsewhere = fitted(CLASSIFIER, PrivacyLedger())
+    counted = fitted(FITS["classifier"], ledger)
+    uncounted = fitted(FITS["classifier"], None)
+    elsewhere = fitted(FITS["classifier"], skfdp.PrivacyLedger())
     assert counted.privacy_.events == uncounted.privacy_.events
     assert counted.privacy_ == elsewhere.privacy_
     for model, holds in ((counted, True), (uncounted, False), (elsewhere, False)):
         model.set_params(ledger=None)  # one in memory cannot be pickled
         for scored in (model, pickle.loads(pickle.dumps(model))):
-            said = private_score(scored, X, Y, 0.1, delta=1e-6, ledger=ledger)
+            said = skfdp.private_score(scored, X, Y, 0.1, delta=1e-6, ledger=ledger)
             told = [a for a in said.privacy_.assumptions if "holds the fit" in a.text]
             assert bool(told) == holds
 
@@ -84,17 +60,17 @@ def test_attack_3_score_claims_a_shared_ledger_only_with_the_receipt(ledger):
 def test_attack_3_a_pipeline_is_counted_only_if_each_step_is(ledger):
     def pipeline(first, last):
         return make_pipeline(
-            PrivateCenteringTransformer(
+            skfdp.PrivateCenteringTransformer(
                 bounds=(0, 2), ledger=first, neighboring_relation="replace_one"
             ),
-            FeatureDPLogisticRegression(
-                ledger=last, **COMMON | CLASSES | {"bounds": False}
+            skfdp.FeatureDPLogisticRegression(
+                ledger=last, bounds=False, classes=[0, 1]
             ),
         ).fit(X, Y)
 
     both, half = pipeline(ledger, ledger), pipeline(None, ledger)
-    ledger.check_report(report(both))
+    ledger.check_report(skfdp.report(both))
     with pytest.raises(ValueError, match="cannot be compared"):
-        ledger.check_report(report(half))
-    said = private_score(half, X, Y, 0.1, ledger=ledger)
+        ledger.check_report(skfdp.report(half))
+    said = skfdp.private_score(half, X, Y, 0.1, ledger=ledger)
     assert not any("holds the fit" in a.text for a in said.privacy_.assumptions)

@@ -31,7 +31,6 @@ from skfdp.privacy.preprocessing_steps import sources
 from skfdp.schema import Number
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning",
     "ignore::FutureWarning",
     "ignore::RuntimeWarning",
     f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning",

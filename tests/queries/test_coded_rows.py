@@ -307,7 +307,6 @@ def test_what_codes_cannot_do_is_dense(monkeypatch, name):
     assert kinds.isdisjoint({CodedGridRows})
 
 
-@pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 @pytest.mark.parametrize("public", [("age", "code")])
 def test_neighbours_move_a_release_by_its_sensitivity(monkeypatch, public):
     """Private cells of one record: random, extreme, missing and unknown ones."""

@@ -15,14 +15,8 @@ from skfdp.data.grid import GridRows, SparseGridRows
 from skfdp.data.sources import LargeTable
 from skfdp.data.units import FULL_WEIGHT, Units
 from skfdp.kernels.losses import loss_named, narrow
+from skfdp.queries import statistics
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.statistics import (
-    Binades,
-    BinCounts,
-    EvenBins,
-    GridRowSum,
-    TemperatureSum,
-)
 
 N, D = 403, 20
 RNG = np.random.default_rng(0)
@@ -74,7 +68,9 @@ def slopes(rows, target, n_outputs=1):
     """Return the slopes of a loss along a step."""
     start, step = 5 * np.random.default_rng(1).normal(size=(2, n_outputs, D + 1))
     loop = gradient(rows, target, n_outputs=n_outputs, clip_norm=1.0)
-    return TemperatureSum(loop, max(2, n_outputs), start, step, (0.2, 1.0), 0.5)
+    return statistics.TemperatureSum(
+        loop, max(2, n_outputs), start, step, (0.2, 1.0), 0.5
+    )
 
 
 def outputs(n_outputs, **more):
@@ -99,7 +95,7 @@ QUERIES = {
     "two threads": outputs(1, n_jobs=2),
     "slopes": (2, slopes),
     "slopes of three classes": (3, lambda rows, y: slopes(rows, y, 3)),
-    "rows": (2, lambda rows, y: GridRowSum(rows, 1.5, N)),
+    "rows": (2, lambda rows, y: statistics.GridRowSum(rows, 1.5, N)),
 }
 BATCHES = (None, np.flatnonzero(RNG.random(N) < 0.3), np.array([7]), np.arange(0))
 
@@ -152,7 +148,10 @@ def test_differences_of_rows(name, known):
     same_sums(*(gradient(one, Y, padded=public, **more) for one, public in pairs))
 
 
-RULES = {"binades": Binades(), "even": EvenBins(-np.arange(1.0, D + 1), np.ones(D), 5)}
+RULES = {
+    "binades": statistics.Binades(),
+    "even": statistics.EvenBins(-np.arange(1.0, D + 1), np.ones(D), 5),
+}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -164,7 +163,7 @@ def test_bins_are_those_of_dense_rows(name, rule):
     held = FORMATS[name](table)
     for batch in BATCHES:
         dense, other = (
-            BinCounts(one, RULES[rule]).exact_sum(None, batch, 1.0)
+            statistics.BinCounts(one, RULES[rule]).exact_sum(None, batch, 1.0)
             for one in (table, held)
         )
         np.testing.assert_array_equal(dense, other)

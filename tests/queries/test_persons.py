@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import length, square
 from scipy.sparse import csr_array
 
 from skfdp.data.grid import GRID, GridRows, InputScaler
@@ -68,14 +69,6 @@ def make_theta(query, scale=2.0, seed=1):
 
 def rows_of(query, person):
     return np.flatnonzero(query.units.persons == person)
-
-
-def square(integers):
-    return sum(int(entry) ** 2 for entry in np.ravel(integers).tolist())
-
-
-def length(integers, unit):
-    return math.sqrt(square(integers)) * unit
 
 
 def each_person(query, theta, unit):

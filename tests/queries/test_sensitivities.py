@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from problems import length
 
 from skfdp.data.grid import GridRows, InputScaler
 from skfdp.data.records import PublicRecords
@@ -16,10 +17,6 @@ from skfdp.privacy import Relation
 from skfdp.queries.linear import LinearQuery, has_public_signs
 
 SIGN_FIXING = ("log_loss", "hinge", "squared_hinge")
-
-
-def norm(moved, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in moved.ravel().tolist())) * unit
 
 
 # -- gradients with a public target --------------------------------------------------
@@ -54,7 +51,7 @@ def largest_gradient_move(loss, n_classes, *, n_pairs, signed=False, orthant=Fal
         unit = queries[0].unit(rng.uniform(0, 10))
         for i in range(n):
             one, other = (q.exact_sum(theta, np.array([i]), unit) for q in queries)
-            largest = max(largest, norm(one - other, unit) / clip)
+            largest = max(largest, length(one - other, unit) / clip)
     return largest
 
 

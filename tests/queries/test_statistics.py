@@ -6,17 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from problems import length
 
 from skfdp.data.grid import GRID, GridRows, InputScaler
 from skfdp.kernels.losses import loss_named
 from skfdp.privacy import RELATIONS, Relation
 from skfdp.queries import statistics
 from skfdp.queries.linear import LinearQuery
-from skfdp.queries.statistics import (
-    CrossSum,
-    ScoreSum,
-    TemperatureSum,
-)
 
 STDS = (0.0, 1.0, 3e2, 1e4, 1e6)
 
@@ -37,16 +33,12 @@ def make_query(seed=0, n=6, k=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * 10.0 ** rng.uniform(-2, 2, (n, 1))
     regressors = regressor_rows(rng, n, k)
-    return CrossSum(integers(X), 1.0, regressors, nonnegative=False)
-
-
-def length(moved, unit):
-    return math.sqrt(sum(int(entry) ** 2 for entry in moved.tolist())) * unit
+    return statistics.CrossSum(integers(X), 1.0, regressors, nonnegative=False)
 
 
 def test_signed_rows_exceed_what_non_negative_ones_keep():
     """Without declared bounds sqrt(2) would be wrong: opposite rows are 2 apart."""
-    claimed = CrossSum.planned(nonnegative=True)
+    claimed = statistics.CrossSum.planned(nonnegative=True)
     assert claimed.sensitivity(Relation.of("replace_one")) == math.sqrt(2)
     # Declared non-negative, rows are cut at zero: the bound is enforced.
     query = make_query()
@@ -110,7 +102,7 @@ VALUES = (0.0, 1e-300, 0.3, 0.5, 1.0, 7.0, -1.0, math.nan, math.inf, -math.inf)
 def one_record(cell, losses, n_cells, group=1):
     """Return the table of one record between two others."""
     j = len(losses)
-    return ScoreSum(
+    return statistics.ScoreSum(
         np.array([0, cell, n_cells - 1]),
         np.array([[0.2] * j, losses, [0.9] * j]).reshape(3, j),
         np.array([0, group, 1]),
@@ -125,7 +117,7 @@ def check_neighbours(n_cells, n_losses, unit=None):
     values = list(
         itertools.product(range(n_cells), itertools.product(VALUES, repeat=n_losses))
     )
-    planned = ScoreSum.planned(n_cells, n_losses, 2)
+    planned = statistics.ScoreSum.planned(n_cells, n_losses, 2)
     unit = planned.unit(3.0) if unit is None else unit
     tables = [one_record(*value, n_cells) for value in values]
     totals = np.array([t.exact_sum(None, None, unit) for t in tables])
@@ -158,7 +150,7 @@ def test_no_grid_lengthens_a_contribution(unit):
 
 
 def test_it_counts_and_sums():
-    table = ScoreSum(
+    table = statistics.ScoreSum(
         np.array([0, 2, 2, 1]),
         np.array([[0.5], [7.0], [0.0], [math.nan]]),  # one is too large, one missing
         np.array([0, 0, 0, 1]),
@@ -173,7 +165,7 @@ def test_it_counts_and_sums():
 
 
 def test_what_belongs_nowhere_adds_nothing():
-    table = ScoreSum(
+    table = statistics.ScoreSum(
         np.array([-1, 3, 0]), np.ones((3, 1)), np.array([0, 0, 2]), 3, 2, 3
     )
     total = table.exact_sum(None, None, 2.0**-20)
@@ -206,7 +198,7 @@ def slopes(seed=0, n_outputs=1, n=N, **more):
         offset=more.pop("offset", None),
     )
     given = {"start": start, "step": step, "points": POINTS, "reach": 0.5} | more
-    return TemperatureSum(query, n_classes, **given)
+    return statistics.TemperatureSum(query, n_classes, **given)
 
 
 def changed(query, **more):

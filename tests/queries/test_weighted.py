@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from problems import length
 
 from skfdp.data.grid import GridRows
 from skfdp.data.units import FULL_WEIGHT, Units
@@ -49,12 +50,6 @@ def table(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N_ROWS, 3)) * 10.0 ** rng.uniform(-1, 1, (N_ROWS, 1))
     return X, rng.integers(0, 3, N_ROWS)
-
-
-def length(integers, unit):
-    return (
-        math.sqrt(sum(int(entry) ** 2 for entry in np.ravel(integers).tolist())) * unit
-    )
 
 
 @every_query

@@ -6,30 +6,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from problems import FITS
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skfdp import (
-    DPSGDFRegressor,
-    FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
-    FeatureDPRegressor,
-    PrivateCenteringTransformer,
-    UtilityWarning,
-)
+import skfdp
 from skfdp.inspection import EffectsDisplay
-from skfdp.solvers import NoisyGradientDescent, NoisySGD
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 X = pd.DataFrame(np.random.default_rng(0).random((200, 3)), columns=["a", "b", "c"])
 Y = (X["a"] > 0.5).astype(int)
-SHORT = {"bounds": (0, 1), "solver": NoisyGradientDescent(max_iter=2)}
-MODELS = {
-    "classifier": FeatureDPLogisticRegression(classes=[0, 1], **SHORT),
-    "regressor": FeatureDPRegressor(target_bounds=(0, 1), **SHORT),
-    "network": FeatureDPMLPClassifier(bounds=(0, 1), solver=NoisySGD(max_iter=2)),
-    "centring": PrivateCenteringTransformer(bounds=(0, 1)),
-}
 
 
 def batch(frame):
@@ -41,12 +26,12 @@ def dask(frame):
 
 
 @pytest.mark.filterwarnings("error:X does not have valid feature names")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize(
     "kind", [batch, pytest.param(dask, marks=pytest.mark.extra("dask"))]
 )
 def test_g02_columns_in_another_order_are_refused(name, kind):
-    model = clone(MODELS[name]).fit(X, Y)
+    model = clone(FITS[name]).fit(X, Y)
     verbs = [
         getattr(model, verb)
         for verb in ("predict", "predict_proba", "decision_function", "transform")
@@ -59,7 +44,7 @@ def test_g02_columns_in_another_order_are_refused(name, kind):
 
 
 def test_g02_a_model_of_a_record_batch_has_its_names():
-    model = clone(MODELS["classifier"]).fit(batch(X), Y)
+    model = clone(FITS["logistic"]).fit(batch(X), Y)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(X[["c", "b", "a"]])
@@ -71,12 +56,12 @@ def test_g02_a_model_of_a_record_batch_has_its_names():
 def test_g03_integer_keys_of_bounds_are_ambiguous_as_in_public_features(labels):
     frame = X.set_axis(labels, axis=1)
     for given in ({"bounds": {0: (0, 1)}}, {"bounds": (0, 1), "public_features": [0]}):
-        model = FeatureDPLogisticRegression(classes=[0, 1], **given)
+        model = skfdp.FeatureDPLogisticRegression(classes=[0, 1], **given)
         with pytest.raises(ValueError, match="could mean labels or positions"):
             model.fit(frame, Y)
 
 
-@pytest.mark.parametrize("kind", [FeatureDPRegressor, DPSGDFRegressor])
+@pytest.mark.parametrize("kind", [skfdp.FeatureDPRegressor, skfdp.DPSGDFRegressor])
 def test_g03_integers_that_are_positions_are_read(kind):
     given = {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "target_bounds": (0, 1)}
     for table in (X, X.set_axis(range(3), axis=1), X.to_numpy(), batch(X)):
@@ -89,13 +74,15 @@ def test_g03_integers_that_are_positions_are_read(kind):
 def test_g12_effects_beside_a_public_model_of_trees_say_what_they_leave_out():
     trees = HistGradientBoostingClassifier(max_iter=5)
     given = {"public_features": ["a", "b"], "public_target": True, "bounds": (0, 1)}
-    model = FeatureDPLogisticRegression(3.0, public_model=trees, **given).fit(X, Y)
-    with pytest.warns(UtilityWarning, match="public_model=HistGradientBoosting"):
+    model = skfdp.FeatureDPLogisticRegression(3.0, public_model=trees, **given).fit(
+        X, Y
+    )
+    with pytest.warns(skfdp.UtilityWarning, match="public_model=HistGradientBoosting"):
         EffectsDisplay.from_estimator(model)
     last = model.coefficients_table().tail(2)
     assert last["feature"].to_list() == ["public model (public_model_)", "intercept"]
     assert last["coef"].to_list() == [1.0, *model.intercept_]
-    linear = FeatureDPLogisticRegression(3.0, **given).fit(X, Y)
+    linear = skfdp.FeatureDPLogisticRegression(3.0, **given).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         linear.coefficients_table()

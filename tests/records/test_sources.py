@@ -10,7 +10,6 @@ from skfdp.solvers import NoisyGradientDescent
 
 N, D = 700, 5
 NAMES = [f"c{i}" for i in range(D)]
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 
 
 @pytest.fixture(autouse=True)

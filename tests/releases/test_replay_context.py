@@ -16,7 +16,6 @@ from skfdp.mechanisms import release as replay
 from skfdp.mechanisms.release import Streams
 from skfdp.solvers import NoisyGradientDescent
 
-pytestmark = pytest.mark.filterwarnings("ignore::skfdp.UtilityWarning")
 X = np.random.default_rng(0).random((40, 3))
 Y = np.arange(40) % 2
 
@@ -107,13 +106,6 @@ def test_a_fork_is_another_process():
         if not child:
             os._exit(0 if replay.current() is None else 1)
         assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_context_that_lives_on_is_no_replay():
-    with replay.opened(Quiet()):
-        context = contextvars.copy_context()
-    assert context.run(replay.current) is None
-    assert context.run(real_noise)
 
 
 def test_a_task_that_outlives_it_has_real_noise():

@@ -5,19 +5,15 @@ from pathlib import Path
 import numpy as np
 
 from skfdp import (
-    DeclaredEncoder,
-    DPSGDFClassifier,
     DPSGDFRegressor,
     FeatureDPLogisticRegression,
-    FeatureDPMLPClassifier,
     FeatureDPRegressor,
     PrivacyLedger,
     TableSchema,
-    private_bounds,
     private_score,
     report,
 )
-from skfdp.privacy import Event, FitPlan, PrivacyReport, WhatIf, calibrate, read_report
+from skfdp.privacy import FitPlan, PrivacyReport, WhatIf
 from skfdp.schema import Category, Label, Number
 from skfdp.solvers import NoisyGradientDescent
 
@@ -30,17 +26,6 @@ def schema() -> TableSchema:
 def regressors() -> list[DPSGDFRegressor | FeatureDPRegressor]:
     known = {"bounds": (0, 1), "target_bounds": (0, 9)}
     return [DPSGDFRegressor(**known), FeatureDPRegressor(schema=schema(), target="ill")]
-
-
-def others() -> tuple[FeatureDPMLPClassifier, DPSGDFClassifier, DeclaredEncoder]:
-    network = FeatureDPMLPClassifier(hidden_layer_sizes=(10,), bounds=(0, 1))
-    return network, DPSGDFClassifier(bounds=(0, 1)), DeclaredEncoder(schema())
-
-
-def bounds(X: np.ndarray) -> tuple[float, float]:
-    found = private_bounds(X, epsilon=0.1)
-    assert not isinstance(found, FitPlan)
-    return found.bounds[0]
 
 
 def fitted(X: np.ndarray, y: np.ndarray, path: Path) -> tuple[float, PrivacyReport]:
@@ -64,8 +49,3 @@ def fitted(X: np.ndarray, y: np.ndarray, path: Path) -> tuple[float, PrivacyRepo
     low, high = score.intervals["accuracy"]
     found: PrivacyReport = report(model)
     return high - low + len(predicted), found
-
-
-def events(path: Path) -> tuple[Event, ...]:
-    own = calibrate(1.0, 1e-5, n_steps=10).event
-    return (own, *read_report(path).events)
