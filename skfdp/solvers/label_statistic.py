@@ -41,60 +41,8 @@ USUAL, DECADE = 1 / 3, math.log(10)
 #: Number of preliminary fits, of so many iterations. Each fit determines the penalty of
 #: the next fit, and with more iterations the last fit was the same.
 ROUNDS, ITERATIONS = 4, 10
-#: `Barrier` is linear where the constant term of a margin is below minus this number.
+#: The barrier is linear where the constant term of a margin is below minus this number.
 FAR = 30.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Barrier:
-    r"""A penalty that keeps noisy class frequencies away from zero.
-
-    Let p be the frequency of a class, known up to noise of standard deviation s, and c
-    the constant term of the class's margin. With a uniform prior of p, the density of c
-    is highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. Without features the
-    penalty is therefore ``s**2 (exp(c) + exp(-c))``. It changes a noisy frequency of
-    zero to s, and it vanishes if there is no noise.
-
-    `bias` is the value of the constant column, and `strength` the factor of
-    ``exp(c) + exp(-c)``.
-    """
-
-    bias: float
-    strength: float
-
-    @classmethod
-    def of(
-        cls, bias: float | None, noise_std: float, weight: float, n_outputs: int
-    ) -> Barrier | None:
-        """Return the barrier, or None without a constant column.
-
-        `weight` is the mean weight of a row.
-        """
-        if bias is None:
-            return None
-        # The statistic contains ``bias * weight * p``, so s is noise_std / (bias *
-        # weight). The loss has the factor weight. With many classes the slope of the
-        # penalty is s**2 / p, and the sum of exp(c) is about the number of classes.
-        return cls(bias, (noise_std / bias) ** 2 / weight * n_outputs)
-
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the penalty of the constant column's weights, and its gradient."""
-        c = self.bias * theta
-        c = np.r_[c, -c] if len(c) == 1 else c - c.mean()
-        # The penalty is linear where c is below -FAR, because exp could overflow.
-        power = np.exp(-np.maximum(c, -FAR))
-        value = self.strength * float((power * (1 + np.maximum(0.0, -FAR - c))).sum())
-        slope = -self.strength * self.bias * power
-        return value, slope[:1] - slope[1:] if len(theta) == 1 else slope - slope.mean()
-
-    def bend(self, theta: np.ndarray) -> np.ndarray:
-        """Return the second derivatives of the penalty, by finite differences."""
-        step = 1e-4 / self.bias
-        out = np.empty(len(theta))
-        for k, moved in enumerate(step * np.eye(len(theta))):
-            ahead, behind = self(theta + moved)[1][k], self(theta - moved)[1][k]
-            out[k] = max(0.0, (ahead - behind) / (2 * step))
-        return out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,14 +52,25 @@ class Objective:
     For w, a, phi and S see `Whitening`. The public `rows` are ``w_i
     phi_i``. The mean is a sum over rows divided by n, and `weight` is w times the
     weight of each row in the user's table. The penalty P, per record, is an argument.
-    `barrier` applies to the weights of the last column.
+
+    Notes
+    -----
+    A barrier, another penalty, keeps noisy class frequencies away from zero. Let p be
+    the frequency of a class, known up to noise of standard deviation s, and c the
+    constant term of the class's margin. With a uniform prior of p, the density of c is
+    highest where ``(p - noisy p) p (1 - p) = s**2 (1 - 2 p)``. Without features the
+    penalty is therefore ``s**2 (exp(c) + exp(-c))``. It changes a noisy frequency of
+    zero to s, and it vanishes if there is no noise. `bias` is the value of the constant
+    last column (None: there is none), and `strength` the factor of
+    ``exp(c) + exp(-c)``.
     """
 
     rows: np.ndarray
     weight: np.ndarray
     loss: Loss
     n: float
-    barrier: Barrier | None = None
+    bias: float | None = None
+    strength: float = 0.0
 
     def minimise(
         self,
@@ -133,7 +92,7 @@ class Objective:
             value, gradient = self._mean(theta)
             value += np.vdot(theta, pulled) / 2 - np.vdot(theta, statistic)
             gradient += pulled - statistic
-            if self.barrier is not None:
+            if self.bias is not None:
                 more, slope = self.barrier(theta[:, -1])
                 value += more
                 gradient[:, -1] += slope
@@ -147,6 +106,28 @@ class Objective:
             options={"maxiter": max_iter, "maxfun": 10**7, "ftol": 1e-10, "gtol": 1e-5},
         )
         return found.x.reshape(shape) * unit, int(found.nit)
+
+    def barrier(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the penalty of the constant column's weights, and its gradient."""
+        c = self.bias * theta
+        c = np.r_[c, -c] if len(c) == 1 else c - c.mean()
+        # The penalty is linear where c is below -FAR, because exp could overflow.
+        power = np.exp(-np.maximum(c, -FAR))
+        value = self.strength * float((power * (1 + np.maximum(0.0, -FAR - c))).sum())
+        slope = -self.strength * self.bias * power
+        return value, slope[:1] - slope[1:] if len(theta) == 1 else slope - slope.mean()
+
+    def bend(self, theta: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the barrier, by finite differences."""
+        out = np.zeros(len(theta))
+        if self.bias is None:
+            return out
+        step = 1e-4 / self.bias
+        for k, moved in enumerate(step * np.eye(len(theta))):
+            ahead = self.barrier(theta + moved)[1][k]
+            behind = self.barrier(theta - moved)[1][k]
+            out[k] = max(0.0, (ahead - behind) / (2 * step))
+        return out
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """Return the gradient of ``mean w a``: the S / n that the model expects."""
@@ -347,9 +328,8 @@ def noise_of_estimate(
     bent = np.zeros((n, p, n, p))
     for k in range(n):
         bent[k, :, k] = penalty
-    if objective.barrier is not None:
-        each = np.arange(n)
-        bent[each, -1, each, -1] += objective.barrier.bend(theta[:, -1])
+    each = np.arange(n)
+    bent[each, -1, each, -1] += objective.bend(theta[:, -1])
     solver = _inverse(hessian + bent.reshape(n * p, n * p))
     covariance = noise_std**2 * solver @ curvature.noise @ solver
     noise = CoefficientNoise.of_weights(
@@ -390,8 +370,7 @@ def _of_diagonal(objective, penalty, theta, noise_std: float) -> np.ndarray:
     n_looked_at = objective.n * len(rows) / len(objective.rows)
     hessian = (spread * weight) @ rows**2 / n_looked_at
     hessian += np.diagonal(penalty)
-    if objective.barrier is not None:
-        hessian[:, -1] += objective.barrier.bend(theta[:, -1])
+    hessian[:, -1] += objective.bend(theta[:, -1])
     free = 1 - 1 / n_outputs if n_outputs > 1 else 1.0
     return free * noise_std**2 / np.maximum(hessian, 1e-300) ** 2
 
@@ -861,13 +840,16 @@ class LabelStatistic:
         # infinite.
         penalty = 1e-8 * np.eye(len(found.prior))
         penalty[:size, :size] += strength * directions.T @ directions
-        objective = Objective(
-            prepared.floats(),
-            weight,
-            self.loss,
-            n,
-            Barrier.of(found.bias, noise_std, weight.sum() / n, public.n_outputs),
-        )
+        strength = 0.0
+        if found.bias is not None:
+            # The statistic contains ``bias * weight * p`` for the mean weight of a row,
+            # so s is noise_std / (bias * weight). The loss has the factor weight. With
+            # many classes the slope of the penalty is s**2 / p, and the sum of exp(c)
+            # is about the number of classes.
+            strength = (noise_std / found.bias) ** 2 / (weight.sum() / n)
+            strength *= public.n_outputs
+        given = prepared.floats(), weight, self.loss, n, found.bias, strength
+        objective = Objective(*given)
         if self.C == "auto":
             variance = found.prior / _curvature(public.n_classes)
             prior = Prior(variance, found.varying, noise_std)

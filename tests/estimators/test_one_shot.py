@@ -18,7 +18,6 @@ from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import label_statistic as one_shot
 from skfdp.solvers.label_statistic import (
     CHANCE,
-    Barrier,
     Objective,
     Prior,
     PublicGeometry,
@@ -152,9 +151,8 @@ def test_without_noise_the_optimum_is_scikit_learns(n_classes, weighted):
 def test_a_noisy_frequency_of_zero_becomes_the_size_of_the_noise():
     given = np.full((100, 1), 0.5), np.ones(100), loss_named("log_loss")
     for noise in (0.003, 0.03):
-        barrier = Barrier.of(0.5, 0.5 * noise, 1.0, 1)
         asked = np.array([[-0.25]]), np.zeros((1, 1)), None, 100
-        theta, _ = Objective(*given, 100, barrier).minimise(*asked)
+        theta, _ = Objective(*given, 100, 0.5, noise**2).minimise(*asked)
         rate = 1 / (1 + np.exp(-0.5 * theta[0, 0]))
         assert rate == pytest.approx(noise, rel=0.1)
 
