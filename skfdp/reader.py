@@ -447,19 +447,14 @@ class Reader:
             X = declared_numbers(X, declared, typed)
         return check_arrays(like, X, accept_sparse=like._rows != "clipped", **how)
 
-    @property
-    def _takes_any(self) -> bool:
-        """Whether an unknown target counts as missing, without an error."""
-        declared = self.declaration
-        return declared.classes is not None and not declared.public_target
-
     def checked_target(
         self, like: Any, y: Any, n_rows: int, planning: bool = False
     ) -> np.ndarray | None:
         """Return y as an array, or None without a target; errors quote no value."""
         declared = self.declaration
-        unread = not declared.public_target
-        unread &= y is None or declared.classes is not None
+        # Whether an unknown target counts as missing, without an error.
+        takes_any = declared.classes is not None and not declared.public_target
+        unread = takes_any or (y is None and not declared.public_target)
         if like._target is None or (planning and unread):
             return None
         y, model = numeric_target(y) if like._target == "numbers" else y, type(like)
@@ -469,8 +464,8 @@ class Reader:
             )
         if like._target == "labels" and declared.classes is not None:
             check_kind(type_kind(one_column(y)), declared.classes)
-        found = shaped_target(y, n_rows, as_objects=self._takes_any)
-        if not self._takes_any:
+        found = shaped_target(y, n_rows, as_objects=takes_any)
+        if not takes_any:
             check_complete(found, y)
         return found
 
@@ -503,7 +498,8 @@ class Reader:
             return y, missing if missing.any() else None, {"target_map": target_map}
         classes = declared.classes
         if y is not None:
-            labels = (encode_any if self._takes_any else encode_labels)(y, classes)
+            encode = encode_labels if classes is None or public else encode_any
+            labels = encode(y, classes)
             several = len(labels.classes) > 2  # which `predict` would refuse
             if several and calling("sklearn.multiclass", "_fit_binary"):
                 raise ValueError(
