@@ -416,8 +416,7 @@ class Reader:
         if declared.releases_bounds:
             # Malformed values are replaced after the release of the bounds, in
             # `BoundsFirst.run`.
-            given = input_scaler, X, mask
-            input_scaler = wing("bounds").with_public_bounds(*given)
+            input_scaler = wing("bounds").with_public_bounds(input_scaler, X, mask)
         elif like._rows != "raw" and encoding is None:
             is_null = input_scaler.nulls(X)
         public = PublicRecords(
@@ -566,8 +565,7 @@ class Reader:
             # Columns without bounds are assumed to be scaled.
             bound = 1.0 if longest is None else longest
         public = mask if linear and mask.any() and not mask.all() else None
-        given = float(bound), bool(normalize), public, shortens
-        found = InputScaler(low, span, *given)
+        found = InputScaler(low, span, float(bound), bool(normalize), public, shortens)
         if sparse and np.any(found.offset):
             raise ValueError(
                 "bounds must have low == 0 in every column of a sparse X, so that "

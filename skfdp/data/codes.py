@@ -221,8 +221,7 @@ class CodedGridRows(Integers):
 
         sums, total = np.zeros((1, self.levels.shape[0]), np.int64), np.zeros(1, int)
         numbers = np.r_[some]
-        given = self.codes, self.n_categories, numbers, factors[None]
-        codes.add(*given, sums, total)
+        codes.add(self.codes, self.n_categories, numbers, factors[None], sums, total)
         found = self.of_levels(sums, total)[0]
         found[self.dense] += self.step * self.beside.weighted_sum(some, factors)
         return found

@@ -323,8 +323,7 @@ class Records:
     @property
     def floats(self) -> LargeTable:
         """Rescaled rows of a dense table without public columns, before a grid."""
-        change = self.public.input_scaler.mapped
-        return lazy_rows(self.X, change, self.X.shape[1])
+        return lazy_rows(self.X, self.public.input_scaler.mapped, self.X.shape[1])
 
     @functools.cached_property
     def integers(self) -> Integers | None:

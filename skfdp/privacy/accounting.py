@@ -479,8 +479,7 @@ def check_events(
     """Return a tuple of at least `least` events, or raise ValueError."""
     some = "at least one Event" if least else "a sequence of Event"
     expected = f"{some}, such as [plan.event]"
-    plain = type(events) is tuple
-    found = events if plain else checks.items(name, events, expected)
+    found = events if type(events) is tuple else checks.items(name, events, expected)
     # An event of a subclass could cost more than its fields say.
     if len(found) < least or {*map(type, found)} - {Event}:
         raise ValueError(f"{name}={checks.shown(events)} must be {expected}.")

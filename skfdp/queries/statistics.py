@@ -600,8 +600,7 @@ class ScoreSum(_Sum):
     ) -> ScoreSum:
         """Return a query without rows, with the bounds of the query of the fit."""
         none = np.empty(0, np.int64)
-        losses = np.empty((0, n_losses))
-        return cls(none, losses, none, n_cells, n_groups, capacity)
+        return cls(none, np.empty((0, n_losses)), none, n_cells, n_groups, capacity)
 
     def _of_block(self, index: slice | np.ndarray, unit: float) -> np.ndarray:
         cells, losses, group = self.cells[index], self.losses[index], self.group[index]

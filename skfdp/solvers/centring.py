@@ -222,8 +222,7 @@ class Centring:
         if mask.all():
             return self.public_coordinates(public, moments, bias)
         if plan.event(ROUGH) is not None:
-            given = records, plan, mechanism
-            mean, error, radius = released_centre(*given)
+            mean, error, radius = released_centre(records, plan, mechanism)
             furthest = _FURTHEST * radius
             rows = moved_rows(records.floats, mean, furthest)
             known = plan.event(DISTANCES), "distances from the mean"

@@ -174,8 +174,7 @@ def released_log_odds(
     recipe = functools.partial(LabelSum.of, n_outputs=n_classes, row_bound=1.0)
     counts = mechanism.release(CLASS_COUNTS, records.query(recipe))[:, 0]
     noise_std = float(found.noise_std[0])
-    relation = Relation.of(found.neighboring_relation)
-    check_counts(counts, noise_std, public, relation)
+    check_counts(counts, noise_std, public, Relation.of(found.neighboring_relation))
     # The frequencies sum to 1, so their mean is known.
     noisy = 1 / n_classes + (counts - counts.mean()) / n
     std = max(noise_std * math.sqrt(1 - 1 / n_classes) / n, 1e-9)
@@ -635,8 +634,7 @@ class Descent:
         # Exact gradients: of a public loss, and a correction of the bias of clipping.
         exact = []
         if self.padding is not None:
-            sampler = mechanism.public("batch")
-            given = query, sampler, self.loop.public_batch_size
+            given = query, mechanism.public("batch"), self.loop.public_batch_size
             exact.append(public_model.padded_gradient(*given))
         # With a log link no correction is needed, because the mean rate is released.
         if public.has_target and self.scales is not None and not target_map.log:

@@ -595,8 +595,7 @@ def rescaled(
         parts = (1 - _TELL_LITTLE) / near_one.sum(), _TELL_LITTLE / little.sum()
         prior = np.log(parts[0] * near_one + parts[1] * little)
     prior = prior - (np.log(grid) / _OF_TARGETS) ** 2 / 2
-    known = factors, usual * grid, prior
-    factor, std, share = temperature(slopes, noise_std, *known)
+    factor, std, share = temperature(slopes, noise_std, factors, usual * grid, prior)
     return theta + (factor - 1) * step, std * step, share
 
 

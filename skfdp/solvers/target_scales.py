@@ -64,8 +64,7 @@ def released_window(
     """
     public = records.public
     bounds = public.target_map
-    query = records.query(_in_bins)
-    counts = mechanism.release(event.label, query, stream=HISTOGRAM)
+    counts = mechanism.release(event.label, records.query(_in_bins), stream=HISTOGRAM)
     noise_std = event.noise_std[0] / public.n_records
     # For a target of counts (log link), the interval starts at the lower bound.
     first, last = occupied(counts / public.n_records, noise_std, upward=bounds.log)
