@@ -579,7 +579,7 @@ def drawn_from():
 def bounds(**given):
     """Release bounds, and return what shows no public number."""
     found = skfdp.private_bounds(**given)
-    return getattr(found, "plan", found)
+    return getattr(found, "privacy_", found)
 
 
 def scorer(**given):
