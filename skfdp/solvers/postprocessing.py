@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import isotonic_regression, nnls
 from scipy.special import erf, log_ndtr, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
@@ -649,38 +649,29 @@ def in_order(
 ) -> tuple[np.ndarray, CoefficientNoise | None]:
     """Return the nearest weights whose curves rise or fall as declared, and the noise.
 
-    `weights` are ``[coef, intercept]`` of a single output. The distance is that of
-    errors: a weight moves the more, the less certain it is, and weights whose noise is
-    correlated move together. An error is the noise plus an independent part of the same
-    mean variance, for the shrinkage. Unknown noise counts as equal and independent.
+    `weights` are ``[coef, intercept]`` of a single output. In a distance, squares are
+    divided by the variances of the noise; unknown noise counts as equal. So the weights
+    are not farther from any curve with the declared order than before. Correlations do
+    not count: smooth curves would tilt to mend an end where values are rare.
 
     **Guarantees.** A function of released weights and of declarations.
     """
-    bound = [block for block in blocks if block.monotone]
-    if not bound:
-        return weights, noise
-    rows = np.zeros((sum(len(block.rises()) for block in bound), len(weights)))
-    last = 0
-    for block in bound:
-        own = block.rises()
-        rows[last : last + len(own), block.start : block.stop] = own
-        last += len(own)
-    covariance = np.ones(len(weights)) if noise is None else noise.covariance[0]
-    use = np.abs(rows).max(axis=0) > 0
-    if covariance.ndim == 2:
-        covariance = covariance + np.eye(len(use)) * np.diag(covariance)[use].mean()
-    part = covariance @ rows.T if covariance.ndim == 2 else covariance[:, None] * rows.T
-    # The dual problem: the least sum of pushes, each at least 0, that lifts all slopes.
-    inner = rows @ part
-    inner += np.eye(last) * max(np.trace(inner) / last * 1e-10, 1e-300)
-    root = np.linalg.cholesky(inner).T
-    pushes, _ = nnls(root, np.linalg.solve(root.T, -rows @ weights), maxiter=100 * last)
-    found = weights + part @ pushes
-    for block in bound:  # what rounding left
-        own = found[block.start : block.start + block.n_ordered]
-        order = np.maximum if block.monotone == "increasing" else np.minimum
-        own[:] = order(own, 0.0) if len(own) == 1 else order.accumulate(own)
-    return found, noise if noise is None else noise.held(rows[pushes > 0])
+    found, ties = weights.copy(), [np.zeros((0, len(weights)))]
+    variances = np.ones(len(weights)) if noise is None else noise.std[0] ** 2
+    variances = np.maximum(variances, max(variances.max() * 1e-12, 1e-300))
+    for block in (one for one in blocks if one.monotone):
+        own = slice(block.start, block.start + block.n_ordered)
+        rises = block.monotone == "increasing"
+        if block.n_ordered == 1:  # a straight line
+            found[own] = (np.maximum if rises else np.minimum)(found[own], 0.0)
+        else:
+            known = {"weights": 1 / variances[own], "increasing": rises}
+            found[own] = isotonic_regression(found[own], **known).x
+        rows = np.zeros((max(1, block.n_ordered - 1), len(weights)))
+        rows[:, block.start : block.stop] = block.rises()
+        moved = np.abs(rows) @ np.abs(found - weights) > 0
+        ties.append(rows[moved & (rows @ found == 0)])
+    return found, noise and noise.held(np.vstack(ties))
 
 
 #: Numbers of weights and of steps of a descent up to which the curvature is estimated.
