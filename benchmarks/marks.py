@@ -313,7 +313,7 @@ CENTRING, HALF = functools.partial(fit, "PrivateCenteringTransformer"), "half pu
 #: `to_sklearn` takes 1.2 to 1.4 times its peer, called in turn.
 MARKS = [
     Mark("lines of skfdp/", lambda: lines("skfdp"), 37_660, 37_500),
-    Mark("    of them in the core", lambda: lines("skfdp", wings()), 27_960, 28_000),
+    Mark("    of them in the core", lambda: lines("skfdp", wings()), 27_959, 28_000),
     Mark("statements", lambda: nodes(ast.stmt), 18_785, 18_000),
     Mark("files", lambda: len(texts("skfdp")), 87, 96),
     Mark("classes", lambda: nodes(ast.ClassDef), 198, 205),
@@ -335,7 +335,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 31, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 16, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 138, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 35_740, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 35_660, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 8_960),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 18_950),
     Mark("    of the theory", lambda: words(theory=True), 12_000),
