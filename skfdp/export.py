@@ -32,11 +32,10 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import LinearSVC
 
-from skfdp.data._basis import Block
 from skfdp.data.cells import DAY, PARTS, objects
 from skfdp.data.column_types import pandas_for
 from skfdp.data.target import NOWHEN, TAKEN_FOR_MISSING, as_number, text_of
-from skfdp.data.validation import UtilityWarning, check_interval, warn_caller
+from skfdp.data.validation import UtilityWarning, warn_caller
 
 
 def pipeline_of(model: Any, onnx: bool) -> Any:
@@ -321,7 +320,7 @@ def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tupl
             (block,) = blocks
             usual = onnx or column.reads_usual_text(schema)
             number = "numbers" if usual else "marked", name
-            knots, heights = _curve(name, block, coef)
+            knots, heights = block.curve(coef[:, block.start : block.stop])
             missing = coef[:, block.start + block.missing]
             curves.add(*number, knots[:-1], np.diff(knots), heights)
             curves.add_below(*number, _NO_NUMBER, missing - heights[:, 0])
@@ -335,19 +334,6 @@ def _at(value: float, knots: np.ndarray, heights: np.ndarray) -> np.ndarray:
     return np.array([np.interp(value, knots, own) for own in heights])
 
 
-def _curve(name: str, block: Block, coef: np.ndarray) -> tuple:
-    """Return the knots of a number or of days, and the heights at the knots."""
-    knots, heights = block.curve(coef[:, block.start : block.stop])
-    if not (np.diff(knots) > 0).all():
-        raise ValueError(
-            f"the bounds of {name!r} are so close that knots coincide, so no Pipeline "
-            "has this curve: declare knots or wider bounds, and fit again."
-        )
-    ends = float(knots[0]), float(knots[-1])
-    check_interval(f"bounds of {name!r}", ends, *ends)
-    return knots, heights
-
-
 def _add_date(
     curves: _Curves, name: str, blocks: Any, gone: np.ndarray, coef: np.ndarray
 ) -> None:
@@ -358,7 +344,7 @@ def _add_date(
     for block in blocks:
         missing += coef[:, block.start + block.missing]
         if block.reads == "date":
-            days, heights = _curve(name, block, coef)
+            days, heights = block.curve(coef[:, block.start : block.stop])
             knots = days * DAY
             curves.add("date", name, knots[:-1], np.diff(knots), heights)
             missing -= [_at(one, knots, heights) for one in moments.astype(np.int64)]

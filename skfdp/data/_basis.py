@@ -127,11 +127,10 @@ class Block:
             return self.margins(raw.cells, weights).take(raw.codes, axis=0)
         if self.draws == "curve" and len(weights) == 1:
             knots, (heights,) = self.curve(weights)
-            if np.isfinite(knots[-1] - knots[0]):
-                x = read_as(self.reads, raw)
-                found = np.interp(np.maximum(x, knots[0]), knots, heights)
-                found[np.isnan(x)] = weights[0, self.missing]
-                return found[:, None]
+            x = read_as(self.reads, raw)
+            found = np.interp(np.maximum(x, knots[0]), knots, heights)
+            found[np.isnan(x)] = weights[0, self.missing]
+            return found[:, None]
         places, values = self.entries(raw)
         return (weights.T[places] * values[:, :, None]).sum(axis=1)
 
@@ -212,14 +211,8 @@ def placed(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def _to_unit(x: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Scale x from [low, high] to [0, 1]; return 1 where low equals high."""
-    with np.errstate(over="ignore"):  # high - low may overflow
-        unit = np.where(np.isinf(np.subtract(high, low)), 0.25, 1.0)
-    width = high * unit - low * unit
-    share = np.divide(
-        x * unit - low * unit, width, out=np.ones(len(x)), where=width > 0
-    )
-    return np.clip(share, 0.0, 1.0)
+    """Scale x from [low, high] to [0, 1]."""
+    return np.clip((x - low) / (high - low), 0.0, 1.0)
 
 
 #: Share of the target's variance that a model is expected to explain.
@@ -476,30 +469,23 @@ HALVINGS = 7
 
 
 def spread_knots(low: float, high: float, n_knots: int, spacing: str) -> np.ndarray:
-    """Return knots from low to high; some coincide if the bounds are too close.
+    """Return knots from low to high; fewer if the bounds are close.
 
     At least 2 knots and low < high are required. `spacing` is "even", or "geometric"
     with 0 <= low. If low is 0, the second geometric knot is high / 128, or larger, so
     that each later knot is at most twice the previous one.
     """
-    # Rounding may overflow near the largest float, or underflow near 0.
-    with np.errstate(over="ignore", under="ignore"):
-        if spacing == "even":
-            knots = _evenly(low, high, n_knots)
-        elif low == 0:
-            first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
-            first = max(first, np.nextafter(0.0, 1.0))  # 0 if `high` is tiny
-            knots = np.r_[
-                0.0, np.exp(_evenly(np.log(first), np.log(high), n_knots - 1))
-            ]
-        else:
-            knots = np.exp(_evenly(np.log(low), np.log(high), n_knots))
-    knots = np.maximum.accumulate(np.clip(knots, low, high))
+    if spacing == "even":
+        knots = _evenly(low, high, n_knots)
+    elif low == 0:
+        first = high * 2.0 ** -min(HALVINGS, n_knots - 2)
+        knots = np.r_[0.0, np.exp(_evenly(np.log(first), np.log(high), n_knots - 1))]
+    else:
+        knots = np.exp(_evenly(np.log(low), np.log(high), n_knots))
     knots[0], knots[-1] = low, high
-    return knots
+    return np.unique(np.clip(knots, low, high))
 
 
 def _evenly(low: float, high: float, n_knots: int) -> np.ndarray:
     share = np.arange(n_knots) / max(1, n_knots - 1)
-    # Not low + share * (high - low): the difference may overflow.
     return low * (1 - share) + high * share

@@ -43,7 +43,12 @@ from skfdp.data.target import (
     spelling_of,
     text_of,
 )
-from skfdp.data.validation import check_choice, check_flag, check_number
+from skfdp.data.validation import (
+    check_choice,
+    check_flag,
+    check_interval,
+    check_number,
+)
 from skfdp.privacy.checks import plain, shown
 
 #: The column type of each type name in files.
@@ -236,6 +241,7 @@ class Column:
         }.items():
             if is_so:
                 raise SchemaError(problem)
+        check_interval(f"minimum and maximum of {name!r}", self.bounds, low, high)
         if self.basis == "linear":
             given["n_ordered"] = 1
             return LinearBlock(name, place, ("linear", MISSING), knots=bounds, **given)

@@ -151,6 +151,7 @@ def test_a_fit_that_fails_leaves_no_fitted_encoder():
 
 # -- declarations that cannot be meant -------------------------------------------------
 DAYS = ("2020-01-01", "2025-12-31")
+UNUSUAL = (1e16, 1e16 + 8), (-1e308, 1e308)
 #: Bounds that are not two finite numbers.
 ENDS = (17, np.inf), (17, np.nan), ("17", "90"), (17, DAYS[0]), (False, True), DAYS
 
@@ -170,6 +171,7 @@ def schema(**changed):
     [
         *(({"age": Number(*one)}, "lower one first") for one in ((90, 17), (17, 17))),
         *(({"age": Number(*one)}, "'age' are .*two finite numbers") for one in ENDS),
+        *(({"age": Number(*one)}, "is too wide or too narrow") for one in UNUSUAL),
         ({"admitted": Date(*DAYS[::-1])}, "earlier one first"),
         ({"admitted": Date(0, 9)}, "must be two dates"),
         *(({"sex": Category(one)}, "be a list of categories") for one in ("FM", {"F"})),

@@ -331,22 +331,6 @@ def test_durations_are_no_counts(stored):
         model.fit(X, X["y"]).to_sklearn().predict(X.astype({"x": stored}))
 
 
-@pytest.mark.parametrize(
-    "low, high, told",
-    [
-        (1e16, 1e16 + 8, "^the bounds of 'x' are so close"),
-        (-1e308, 1e308, "^bounds of 'x'=.* is too wide or too narrow for float64"),
-    ],
-)
-def test_bounds_without_float_arithmetic_are_refused(low, high, told):
-    columns = {"x": Number(low, high), "y": Label([0, 1])}
-    schema = skfdp.TableSchema(columns, outcomes=["y"])
-    X = pd.DataFrame({"x": [low, high] * 10, "y": [0, 1] * 10})
-    model = skfdp.FeatureDPLogisticRegression(schema=schema, random_state=0)
-    with pytest.raises(ValueError, match=told):
-        model.fit(X, X["y"]).to_sklearn()
-
-
 def test_texts_without_weights():
     columns = {"x": Category(["a"]), "y": Label([0, 1])}
     schema = skfdp.TableSchema(columns, outcomes=["y"])
