@@ -58,7 +58,12 @@ from skfdp.data.units import (
     without_column,
     without_group_column,
 )
-from skfdp.data.validation import UtilityWarning, check_choice, warn_caller
+from skfdp.data.validation import (
+    UtilityWarning,
+    check_choice,
+    read_safely,
+    warn_caller,
+)
 from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
@@ -684,7 +689,9 @@ def public_mask(
     if isinstance(spec, slice):
         if spec != slice(None) and not _counted(labels):
             raise ValueError(_ODD_LABELS.format(name=_PUBLIC, shown=shown(spec)))
-        mask[spec] = True
+        places, message = range(n_features), _UNKNOWN.format(repr(spec))
+        found = read_safely(places.__getitem__, spec, message=message, kind=ValueError)
+        mask[[*found]] = True
         return mask
     items = _as_list(spec)
     flags = [isinstance(item, (bool, np.bool_)) for item in items]

@@ -167,6 +167,7 @@ AMBIGUOUS = {
     "a mask of another length": ([True, False], ABC, "mask of length 2"),
     "a position that is not there": ([9], ABC, "index 9"),
     "a name of nobody": ("nothing", AB, "matches no column"),
+    "a slice of names": (slice("a", "b"), AB, "slice of positions"),
     "a name without names": ("income", np.ones((3, 4)), "set_output"),
 }
 

@@ -100,6 +100,7 @@ PARAMETERS = [
     (EVERY, {"bounds": (0, 10**400)}, "bounds=<tuple> must be a pair"),
     (EVERY, {"bounds": {0: (np.zeros(3), 1)}}, "bounds.0. must be a pair|bounds.0.="),
     (EVERY, {"epsilon": DAYS}, "epsilon=.* must be a positive"),
+    (FEATURE, {"public_features": slice(0, 2, 0)}, "a slice of positions"),
     (REGRESSORS, {"target_bounds": None}, "target_bounds=None: a private target needs"),
     (REGRESSORS, {"target_bounds": (1, 1)}, r"target_bounds=\(1, 1\) must be a pair"),
     (REGRESSORS, {"target_bounds": (0, np.inf)}, "must be a pair .* of finite numbers"),
