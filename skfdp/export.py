@@ -383,20 +383,19 @@ def _add_levels(
         for value, own in zip(numbers, weights(numbers), strict=True):
             curves.add_at("numbers", name, value, own - other)
         return
-    cells: dict[str, Any] = {}
-    for cell in filter(None, map(text_of, declared)):
-        cells |= {unicodedata.normalize(form, cell): cell for form in ("NFC", "NFD")}
-        cells[cell] = cell
+    # The cell that each text means; a text that is declared means itself.
+    cells: dict[str, Any] = dict.fromkeys(("", "NaT", *sorted(TAKEN_FOR_MISSING)))
+    for word in ("True", "False"):
+        cells |= dict.fromkeys((word, word.lower(), word.upper()), word == "True")
     for value in numbers:  # as columns of numbers hold them
         stored = np.float32(value)
-        texts = repr(value), str(stored), repr(float(stored)), f"{value:.0f}"
-        for text in texts[: 3 + value.is_integer()]:
-            cells.setdefault(text, value)
-    for word in (True, False):
-        for text in (str(word), str(word).lower(), str(word).upper()):
-            cells.setdefault(text, word)
-    for text in ("", "NaT", *sorted(TAKEN_FOR_MISSING)):
-        cells.setdefault(text, None)
+        cells |= dict.fromkeys((str(stored), repr(float(stored))), value)
+    cells |= {repr(value): value for value in numbers}
+    cells |= {f"{value:.0f}": value for value in numbers if value.is_integer()}
+    texts = [*filter(None, map(text_of, declared))]
+    for form in ("NFC", "NFD"):
+        cells |= {unicodedata.normalize(form, text): text for text in texts}
+    cells |= dict(zip(texts, texts, strict=True))
     found = zip(cells, weights([*cells.values()]) - other, strict=True)
     if curves.onnx or not curves.texts:
         curves.texts.append({})
