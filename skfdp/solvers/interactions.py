@@ -42,7 +42,7 @@ from skfdp.privacy import Event
 from skfdp.queries.statistics import GridRowSum, RowSum
 from skfdp.solvers.label_statistic import LabelStatistic
 from skfdp.solvers.method import Budget, Method, Needs, Plan, of_model
-from skfdp.solvers.postprocessing import SCALE_OF_PRIVATE, LinearFit
+from skfdp.solvers.postprocessing import SCALES_OF_PRIVATE, LinearFit
 
 #: From these signals on products helped on most tables, if all columns are public, and
 #: if all are private; between, the gate is a weighted mean. A signal is the number of
@@ -240,13 +240,13 @@ class ProductsOfShapes:
 
     @classmethod
     def of_independent(
-        cls, encoding: Encoding, means: np.ndarray | None
+        cls, encoding: Encoding, means: np.ndarray | None, n_classes: int = 2
     ) -> ProductsOfShapes | None:
         """Return the products of declared columns, or None with too few or too many.
 
         Fits and scale are those of independent columns; `means` are as for `points_of`.
         The numbers of products and of shapes do not depend on them, and the norm of the
-        products of a row is at most `reach_of`.
+        products of a row is at most `reach_of`. `n_classes` is 0 in a regression.
 
         Notes
         -----
@@ -278,7 +278,7 @@ class ProductsOfShapes:
         longest = np.zeros(len(columns))
         np.maximum.at(longest, of_point, (centred**2).sum(axis=1))
         most = math.sqrt((longest.sum() ** 2 - (longest**2).sum()) / 2)
-        scale = SCALE_OF_PRIVATE * math.sqrt(variance / total)
+        scale = SCALES_OF_PRIVATE[n_classes > 0] * math.sqrt(variance / total)
         return dataclasses.replace(found, scale=min(scale, reach_of(columns) / most))
 
     def centred(
@@ -457,7 +457,8 @@ class WithInteractions:
         products = None
         if self._can_have(public, budget):
             if self.encoded is None:
-                products = ProductsOfShapes.of_independent(self.encoding, None)
+                given = self.encoding, None, public.n_classes
+                products = ProductsOfShapes.of_independent(*given)
             else:
                 known = public.effects, self.encoded, variance_of(public)
                 products = ProductsOfShapes.learn(*known)
@@ -508,11 +509,11 @@ class WithInteractions:
             method = dataclasses.replace(method, estimates=False)
         means = None
         if prepared.columns is None:
-            event, n = plan.event(MARGINALS), records.public.n_records
             total = mechanism.release(MARGINALS, records.query(_encoded))
-            total = np.maximum(total, event.noise_std[0])
-            means = total * (reach_of(public.effects) / n)
-            products = ProductsOfShapes.of_independent(self.encoding, means)
+            total = np.maximum(total, plan.event(MARGINALS).noise_std[0])
+            means = total * (reach_of(public.effects) / records.public.n_records)
+            given = self.encoding, means, public.n_classes
+            products = ProductsOfShapes.of_independent(*given)
             prepared = prepared._replace(products=products or prepared.products)
             source = records.X.source.wider(prepared.products)
             X = dataclasses.replace(records.X, source=source, width=public.n_features)
@@ -532,18 +533,17 @@ class WithInteractions:
         return parted(method.run(records, prepared.own, plan, mechanism, steps))
 
     def _released(self, prepared: Wide, means, weights: np.ndarray) -> Interactions:
-        products, columns = prepared.products, prepared.columns
-        known = prepared.public.effects
+        _, products, columns, public = prepared
         starts, squares = [part.start for part in products.parts], 0.0
         if columns is None:
-            sizes = products.sizes(known, means, weights)
+            sizes = products.sizes(public.effects, means, weights)
         else:
             for block in blocks(*columns.shape):
                 each = columns[block] * weights[:, None]
                 each = np.add.reduceat(each, starts, axis=2)
                 squares = squares + (each**2).sum(axis=1)
             sizes = np.sqrt(squares / columns.shape[0])
-        names = [block.name for block in known]
+        names = [block.name for block in public.effects]
         pairs = products.columns[:, starts].T
         named = tuple(f"{names[a]} × {names[b]}" for a, b in pairs)
         return Interactions(named, sizes, weights, products)

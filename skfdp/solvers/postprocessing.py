@@ -36,9 +36,9 @@ from skfdp.solvers.method import Budget
 from skfdp.solvers.public_model import PublicModel
 
 TEMPERATURE = "temperature"
-#: Scale of products of private columns: the standard deviation of a row, divided by
-#: that of all other columns. And the same for what they add to a prediction.
-SCALE_OF_PRIVATE, SHARE_OF_PRODUCTS = 0.2, 0.3
+#: Scales of products of private columns of regressions and of classifiers: the standard
+#: deviation of a row, divided by that of the others. And that of what they predict.
+SCALES_OF_PRIVATE, SHARE_OF_PRODUCTS = (0.3, 0.2), 0.3
 #: Fractions of the step at which the slope is measured.
 POINTS = (0.2, 1.0)
 #: The `reach` of `TemperatureSum`, divided by the expected root mean square of margins:
@@ -121,27 +121,27 @@ def logit_blocks(
             spread *= math.sqrt(public.sizes[1] / sum(public.sizes))
         norm = norm if mask.any() and not mask.all() else 1.0
         own = Spread(np.flatnonzero(columns), norm**2, several * spread)
-        found += [own] if seen else parted(own, public.n_products, public.n_records)
+        found += [own] if seen else parted(own, public)
     if bias is not None:
         spread = several * _INTERCEPT_SPREAD / bias
         found.append(Spread(np.array([mask.size]), bias**2, spread))
     return found
 
 
-def parted(block: Spread, n_products: int, n: float = math.inf) -> list[Spread]:
+def parted(block: Spread, public: PublicRecords) -> list[Spread]:
     """Return the products of private columns, which are the last ones, and the others.
 
     The block of products is shrunk by itself, so it vanishes if its weights are no
     larger than their noise. Being many and weak, they overfit more than the others.
     """
+    n_products, scale = public.n_products, SCALES_OF_PRIVATE[public.n_classes > 0]
     if not n_products:
         return [block]
-    size = SCALE_OF_PRIVATE**2
-    others, square = block.columns[:-n_products], block.square / (1 + size)
+    others, square = block.columns[:-n_products], block.square / (1 + scale**2)
     others = block._replace(columns=others, square=square)
-    own = block.columns[-n_products:], others.square * size
-    prior = block.prior * SHARE_OF_PRODUCTS / SCALE_OF_PRIVATE
-    return [Spread(*own, prior, n), others]
+    own = block.columns[-n_products:], others.square * scale**2
+    prior = block.prior * SHARE_OF_PRODUCTS / scale
+    return [Spread(*own, prior, public.n_records), others]
 
 
 def expected(
@@ -465,7 +465,7 @@ def target_blocks(records: PublicRecords, has_public_model: bool) -> list[Spread
         each = zip((public, ~public), norms, priors, strict=True)
         own, whole = (Spread(np.flatnonzero(m), norm**2, p) for m, norm, p in each)
         found = [own]
-    first, *others = parted(whole, records.n_products)
+    first, *others = parted(whole, records)
     if others:  # the prior of a regression is a share of the variance
         found.insert(0, first._replace(prior=whole.prior * SHARE_OF_PRODUCTS**2))
     return [*found, *(others or [first])]
