@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 from problems import FITS
 from sklearn.base import clone
@@ -10,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skfdp
+from skfdp.solvers import NoisyGradientDescent
 
 SEED = 918_273_645
 
@@ -60,3 +62,20 @@ def test_a_refused_seed_costs_nothing(small, tmp_path):
 def test_without_privacy_a_seed_is_only_a_seed(small):
     model = fit_of("logistic", epsilon=float("inf"), random_state=0)
     assert not seed_warnings(lambda: model.fit(*small))
+
+
+def test_noise_depends_on_seed_class_and_shape_alone(small, releases):
+    X, y = small
+    given = {"bounds": (0, 1), "random_state": 7}
+    soon = NoisyGradientDescent(max_iter=2)
+    # A parameter of another value, or other data, draw the same noise: a seed is for
+    # experiments, and a new parameter must not change the figures of old ones.
+    other = NoisyGradientDescent(max_iter=2, learning_rate=0.01, momentum=0.1)
+    noise = []
+    for rows, solver in ((X, soon), (X, other), (X / 2, soon)):
+        releases.clear()
+        skfdp.FeatureDPLogisticRegression(**given, solver=solver).fit(rows, y)
+        noise.append([one["noise"] for one in releases])
+    for again in noise[1:]:
+        for first, second in zip(noise[0], again, strict=True):
+            np.testing.assert_allclose(first, second, atol=1e-6)

@@ -121,12 +121,14 @@ def test_difference_matches_materialised_gradients(kind, n_classes):
 def test_short_and_long_rows_give_the_same_integers(n_classes, n, d, monkeypatch):
     query = make_query(n_classes=n_classes, n=n, d=d)
     theta, unit = make_theta(query), query.unit(0.3)
-    total = query.exact_sum(theta, None, unit)
+    batches = None, np.arange(1, n, 2)
+    totals = [query.exact_sum(theta, batch, unit) for batch in batches]
     fast = [type(rows) is ShortProducts for (rows,) in query._workspaces]
     assert fast == [True]
     monkeypatch.setattr(products, "_inner_products_are_short", lambda rows: False)
     slow = dataclasses.replace(query)
-    np.testing.assert_array_equal(slow.exact_sum(theta, None, unit), total)
+    for batch, total in zip(batches, totals, strict=True):
+        np.testing.assert_array_equal(slow.exact_sum(theta, batch, unit), total)
     assert type(slow._workspaces[0][0]) is DenseProducts
 
 

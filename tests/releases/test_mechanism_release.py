@@ -76,6 +76,16 @@ def test_releases_of_one_label_share_a_stream_that_goes_on():
         np.testing.assert_array_equal(found, honest * 2.0**-20)
 
 
+def test_seed_class_label_and_details_name_a_seeded_stream():
+    named = [(0, "a", "x", 1), (1, "a", "x", 1), (0, "b", "x", 1)]
+    named += [(0, "a", "y", 1), (0, "a", "x", 2)]
+    first, again = (
+        [Streams(*one[:2]).private(*one[2:]).random() for one in named]
+        for _ in range(2)
+    )
+    assert first == again and len(set(first)) == len(named)
+
+
 def test_streams_are_named_and_counted_together():
     mechanism, query = make_mechanism(), Query()
     one = mechanism.release("mean", query, stream="target mean")
