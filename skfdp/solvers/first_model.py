@@ -30,7 +30,7 @@ PREFIX = "first model"
 LEAST, MOST = 0.1, 0.9
 #: At this signal (``mu n``) both get equal shares, if as many columns are private as
 #: public.
-SIGNAL = 600.0
+SIGNAL = 150.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
