@@ -308,8 +308,13 @@ def checked(
     """
     wanted = _keys(X, y, public)
     units = np.arange(len(wanted)) if persons is None else persons
-    for number, (other, target) in enumerate(given):
-        other, target = tables(other, target)
+    for number, pair in enumerate(given):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise ValueError(
+                f"neighbors[{number}] must be a pair (X, y): pass y=None without a "
+                "target."
+            )
+        other, target = tables(*pair)
         alike = type(other) is type(X) and other.shape[1] == X.shape[1]
         found = _keys(other, target, public) if alike else []
         both = enumerate(zip(wanted, found, strict=False))

@@ -117,8 +117,10 @@ def exact(raw: Any) -> np.ndarray:
         found = _of_polars(raw)
     elif hasattr(type(raw), "to_pylist"):
         found = _of_pyarrow(_chunked(raw))
+    elif hasattr(raw, "dtype"):
+        found = _of_pandas(raw)
     else:
-        found = _of_pandas(raw) if hasattr(raw, "dtype") else objects(raw)
+        found = np.asarray(raw) if hasattr(raw, "__array__") else objects(raw)
     if found.dtype.kind in "iufbO":
         return found
     if found.dtype.kind == "M":
