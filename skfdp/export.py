@@ -449,6 +449,9 @@ def coefficients(model: Any) -> dict[str, np.ndarray]:
     found |= {name: np.tile(objects(own), n_outputs) for name, own in named.items()}
     found["coef"] = np.column_stack([coef, sizes, intercept]).ravel()
     found["noise_std"] = np.column_stack([std[:, :-1], errors, std[:, -1]]).ravel()
+    kinds = np.full(std.shape, "") if noise is None else noise.kinds()
+    none = np.full(sizes.shape, "")
+    found["noise_kind"] = np.column_stack([kinds[:, :-1], none, kinds[:, -1]]).ravel()
     if noise is None or noise.estimate is None:
         return found
     estimate, error = noise.error_of(np.eye(n_features))

@@ -140,6 +140,8 @@ class Effect:
     apart : Effect or None
         Bars that are drawn separately: the bar of "missing" and, for categories, the
         bar of "other".
+    at_most : ndarray of the shape of values
+        Whether `noise_std` is an upper bound, because little is known of the noise.
     """
 
     name: str
@@ -148,6 +150,7 @@ class Effect:
     values: np.ndarray
     noise_std: np.ndarray
     apart: Effect | None = None
+    at_most: np.ndarray | bool = False
 
 
 class EffectsDisplay:
@@ -235,8 +238,8 @@ class EffectsDisplay:
         side: the variation that other noise would cause for the same records. They do
         not include the sampling error of the records, nor the bias of a penalty or of
         shrinkage. For gradient descent, the curvature of the loss, which reduces the
-        noise, is estimated from the released gradients. If the label of the bands says
-        "at most", the noise is computed without this curvature. The intervals of
+        noise, is estimated from the released gradients. If a title says "at most", the
+        noise is computed without this curvature. The intervals of
         `coefficients_table` also include the sampling error of the labels.
 
         Examples
@@ -255,7 +258,6 @@ class EffectsDisplay:
         """
         effects, unit, outputs, noise = _effects(estimator, encoder, target)
         check_number("max_panels", max_panels, integral=True, also=(None,))
-        band = None
         if columns is None:
             size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
             ordered = sorted(effects, key=size.__getitem__, reverse=True)
@@ -267,9 +269,7 @@ class EffectsDisplay:
                 f"from {known!r}."
             )
         effects = {name: effects[name] for name in columns}
-        if noise is not None:
-            most = ", at most" if noise.kind == UPPER_BOUND else ""
-            band = f"noise of the release, 95 %{most}"
+        band = None if noise is None else "noise of the release, 95 %"
         return cls(effects=effects, unit=unit, outputs=outputs, band=band).plot(ax)
 
     def plot(self, ax=None):
@@ -288,7 +288,8 @@ class EffectsDisplay:
         self.figure_ = self.axes_[0].figure
         panels = list(zip(self.effects.values(), self.axes_, strict=True))
         for effect, panel in panels:
-            panel.set_title(effect.name, fontsize="medium")
+            most = ", noise at most" if np.any(effect.at_most) else ""
+            panel.set_title(effect.name + most, fontsize="medium")
             _DRAW[effect.kind](effect, panel, self)
         panels = [pair for pair in panels if pair[0].kind != "heat map"]
         # All other panels show the same range of values: curves on y, bars on x.
@@ -414,10 +415,11 @@ def _effects(
         wide = np.zeros((len(rows), coef.shape[1]))
         wide[:, start : start + rows.shape[1]] = rows
         values = sign * (coef @ wide.T)[drawn]
-        std = np.full(values.shape, np.nan)
+        std, most = np.full(values.shape, np.nan), False
         if noise is not None:
             std = noise.std_of(wide)[drawn]
-        return Effect(name, kind, (places,), values, std, apart)
+            most = (noise.kinds()[drawn, :-1] == UPPER_BOUND) @ np.abs(wide).T > 0
+        return Effect(name, kind, (places,), values, std, apart, most)
 
     if encoder is None:
         # One bar for each column: coefficient times the width of the bounds, if any.

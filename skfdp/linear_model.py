@@ -309,7 +309,7 @@ class LinearModel(PrivateEstimator):
               number or a date) or category of the coefficient;
             * "coef": as in `coef_` and `intercept_`;
             * "noise_std": standard deviation of the privacy noise in "coef";
-              ``coef_noise_.kind`` states how exact it is.
+            * "noise_kind": how exact it is, see :ref:`effects`;
 
             The other columns exist only for label-DP classifiers (public columns,
             private target) that release one label statistic, with enough budget and

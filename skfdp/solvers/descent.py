@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from skfdp.data._basis import contrasts
+from skfdp.data._basis import MISSING, OTHER, contrasts
 from skfdp.data.grid import Integers
 from skfdp.data.records import Coordinates, PublicRecords, Records
 from skfdp.data.target import RECODED, class_shares, log_odds
@@ -262,7 +262,7 @@ def answer_of(
 
 def levels_of(
     public: PublicRecords, coordinates: Coordinates
-) -> list[tuple[np.ndarray, np.ndarray]]:
+) -> list[tuple[np.ndarray, np.ndarray, int]]:
     """Return the `blocks` of `curve_noise`; the last one has all other columns."""
     known = coordinates.input_scaler.divisor, coordinates.mean, coordinates.scale
     divisor, mean, scale = np.broadcast_arrays(*known)
@@ -273,9 +273,10 @@ def levels_of(
     rows[:, own] = (rows[:, own] - mean[own]) * scale[own]
     for place, block in enumerate(public.effects):
         columns = np.flatnonzero(of_block == place)
-        found.append((columns, rows[block.start : block.stop, columns]))
+        n_drawn = len({*block.levels} - {MISSING, OTHER})
+        found.append((columns, rows[block.start : block.stop, columns], n_drawn))
     others = np.arange(len(of_block), n_columns)
-    return [*found, (others, np.eye(len(others)))]
+    return [*found, (others, np.eye(len(others)), 0)]
 
 
 def noise_of(
@@ -327,7 +328,7 @@ def noise_of(
         # not always reduce the noise, and counts as 1.
         left = rule.noise_left() * np.maximum(factor, 1.0)
         return CoefficientNoise.of_independent(left, coordinates, np.sqrt(variance))
-    covariance, remaining, curvature = answer
+    covariance, remaining, curvature, *at_most = answer
     n_outputs, n_columns = theta.shape
     each = np.eye(n_outputs)
     # The published part of the step, as a linear map of the step.
@@ -344,7 +345,7 @@ def noise_of(
     each = taken @ covariance @ taken.T
     own = np.einsum("kakb->kab", each.reshape(shape))
     own = own + along[:, :, None] * along[:, None]
-    noise = CoefficientNoise.of_weights(own, coordinates.fold, ESTIMATED)
+    noise = CoefficientNoise.of_weights(own, coordinates.fold, ESTIMATED, *at_most)
     noise.covariance[(slice(None), *(-1,) * (noise.covariance.ndim - 1))] += variance
     if not follows or noise.covariance.ndim == 2:
         return noise

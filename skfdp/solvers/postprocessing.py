@@ -712,6 +712,8 @@ class CoefficientNoise:
     #: of that model's coefficients to the error that remains in the sum of both models.
     #: None: the identity.
     remaining: np.ndarray | None = None
+    #: Where the noise is an upper bound, of the shape of `std`, if not everywhere.
+    at_most: np.ndarray | bool = False
 
     @property
     def std(self) -> np.ndarray:
@@ -753,6 +755,10 @@ class CoefficientNoise:
         estimate[:, unknown] = std[:, unknown] = np.nan
         return estimate, std
 
+    def kinds(self) -> np.ndarray:
+        """Return how exact each of `std` is, as `kind`."""
+        return np.where(self.at_most, UPPER_BOUND, np.full(self.std.shape, self.kind))
+
     def held(self, rows: np.ndarray) -> CoefficientNoise:
         """Return the noise if combinations of ``[coef, intercept]`` are held at 0.
 
@@ -777,14 +783,13 @@ class CoefficientNoise:
 
     def embedded(self, columns: np.ndarray) -> CoefficientNoise:
         """Return the noise beside coefficients without noise, outside of a mask."""
-        own, places = self.covariance, np.append(columns, True)
-        if own.ndim == 2 or len(own) * len(places) ** 2 > MOST_ENTRIES:
-            found = np.zeros((len(own), len(places)))
-            found[:, places] = self.std**2
-            return CoefficientNoise(found, self.kind, self.independent)
-        found = np.zeros((len(own), len(places), len(places)))
-        found[np.ix_(np.arange(len(own)), places, places)] = own
-        return CoefficientNoise(found, self.kind)
+
+        def placed(coef: np.ndarray) -> np.ndarray:
+            found = np.zeros((len(coef), len(columns)))
+            found[:, columns] = coef
+            return found
+
+        return dataclasses.replace(self, estimate=None).mapped(placed, placed)
 
     def beside(self, other: CoefficientNoise) -> CoefficientNoise:
         """Return the noise of the sum of two models, from independent releases.
@@ -797,7 +802,8 @@ class CoefficientNoise:
         if self.covariance.ndim == other.covariance.ndim == 3:
             left, R = other.covariance, self.remaining
             left = left if R is None else R @ left @ R.transpose(0, 2, 1)
-            return CoefficientNoise(self.covariance + left, kind)
+            at_most = self.at_most | other.at_most
+            return CoefficientNoise(self.covariance + left, kind, at_most=at_most)
         return CoefficientNoise(self.std**2 + other.std**2, kind)
 
     def mapped(
@@ -826,6 +832,8 @@ class CoefficientNoise:
         changed = {"covariance": scaled @ J.T, "independent": False}
         if self.remaining is not None:
             changed["remaining"] = J @ self.remaining @ np.linalg.pinv(J)
+        at_most = np.broadcast_to(self.at_most, self.std.shape)
+        changed["at_most"] = at_most @ np.abs(J).T > 0
         if self.estimate is not None:
             free = W @ self.free
             size = np.linalg.norm(free, axis=0)
@@ -859,13 +867,15 @@ class CoefficientNoise:
 
     @classmethod
     def of_weights(
-        cls, covariances: np.ndarray, fold: Fold, kind: str
+        cls, covariances: np.ndarray, fold: Fold, kind: str, at_most: Any = False
     ) -> CoefficientNoise:
         """Return the noise for known covariances of the weights of each output."""
         J = matrix_of(fold, covariances.shape[1])
+        at_most = np.broadcast_to(at_most, covariances.shape[:2]) @ np.abs(J).T > 0
+        at_most[:, -1] = False  # the intercept
         if len(covariances) * len(J) ** 2 <= MOST_ENTRIES:
-            return cls(J @ covariances @ J.T, kind)
-        return cls(_quadratic(J, covariances), kind)
+            return cls(J @ covariances @ J.T, kind, at_most=at_most)
+        return cls(_quadratic(J, covariances), kind, at_most=at_most)
 
 
 # Numbers for `path_noise`, whose Notes define h, c and tau. Numbers of candidates of h,
@@ -967,19 +977,22 @@ def path_noise(
 def curve_noise(
     path: list[tuple[np.ndarray, np.ndarray]],
     rule: HeavyBall,
-    blocks: list[tuple[np.ndarray, np.ndarray]],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    blocks: list[tuple[np.ndarray, np.ndarray, int]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""Return what `path_noise` returns, for curves and categories of one output.
 
-    `blocks` has the columns of theta that encode one raw column, and the centred rows
-    of its levels (knots or categories), shape (n_levels, n_columns).
+    `blocks` has the columns of theta that encode one raw column, the centred rows of
+    its levels (knots or categories), shape (n_levels, n_columns), and how many of them
+    are drawn. The last result is where the covariance is an upper bound.
 
     The model is that of `path_noise`. The curvature of a block is :math:`\sum_k d_k\,
     x_k x_k^T`, where :math:`x_k` is the row of level k, and :math:`d_k \ge 0` the
     curvature of the loss at its records; between blocks it is left out. Results are
     means over draws of the :math:`d_k`, each a non-negative least-squares fit to the
     released gradients with further noise of the same size. With the best fit alone the
-    variance would be too small where records are rare.
+    variance would be too small where records are rare. A level is little known if its
+    curvature takes less than half of the standard deviation. If such levels have the
+    larger part of a block's variance, its covariance is that without curvature.
     """
     rng, n_skipped = np.random.default_rng(0), min(_SKIPPED, len(path) // 2)
     weight = 1 / rule.stds[n_skipped : len(path)]
@@ -998,7 +1011,7 @@ def curve_noise(
     square = np.maximum(square - 1, _LEAST_SQUARE) / part
     known = square / (square + 1)
     size, found, curved = thetas.shape[1], [], []
-    for columns, rows in blocks:
+    for columns, rows, _ in blocks:
         along = moved[:, columns] @ rows.T
         gram = (along.T @ along) * (rows @ rows.T)
         first = mean_moved[columns] @ rows.T
@@ -1022,7 +1035,16 @@ def curve_noise(
     for result, part in zip(results, parts, strict=True):
         for (columns, axes), own in zip(found, np.split(part, ends), strict=True):
             result[np.ix_(columns, columns)] += (axes * own) @ axes.T / _N_DRAWS
-    return tuple(results)
+    at_most, most = np.zeros(size, bool), np.ravel(rule.moments(0.0)[1])[0]
+    for columns, rows, n in blocks[:-1]:
+        drawn = rows[:n] - (n > 1) * rows[:n].mean(axis=0)
+        own = np.ix_(columns, columns)
+        mine = ((drawn @ results[0][own]) * drawn).sum(axis=1)
+        unknown = mine > most / 4 * (drawn**2).sum(axis=1)
+        if mine[unknown].sum() > mine.sum() / 2:
+            at_most[columns] = True
+            results[0][own] = most * np.eye(len(columns))
+    return (*results, at_most)
 
 
 def _posterior(

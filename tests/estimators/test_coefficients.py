@@ -172,7 +172,7 @@ class TestTable:
         frame = pd.DataFrame(X, columns=["age", "stay", "größe"])
         model = DPSGDFClassifier(bounds=(0, 1), classes=[0, 1]).fit(frame, y)
         found = model.coefficients_table()
-        assert list(found) == ["feature", "coef", "noise_std"]
+        assert list(found) == ["feature", "coef", "noise_std", "noise_kind"]
         assert list(found["feature"]) == ["age", "stay", "größe", "intercept"]
         np.testing.assert_array_equal(found["coef"], weights_of(model)[0])
         np.testing.assert_array_equal(found["noise_std"], model.coef_noise_.std[0])
