@@ -8,10 +8,9 @@ no, the public or all columns interact. "labels": all columns are public, and th
 is private. *default* is our fit, and *flips* are boosted trees in a `LabelDPClassifier`
 or `LabelDPRegressor`, which cross-validation on the random targets chooses. "pairs":
 the target is private, all, some or no columns are public, and *additive* has
-``interactions=None``. "order" (with ``--public none``): *ordered* is *additive* with
-known directions. "noise": variances of a random number, and the least ones
-that any unbiased table of chances has. Scores are R2 for numbers, and log-loss for
-classes, with chances cut to [.001, .999]. Tables "own" were looked at once.
+``interactions=None``. "noise": variances of a random number, and the least ones that
+any unbiased table of chances has. Scores are R2 for numbers, and log-loss for classes,
+with chances cut to [.001, .999]. Tables "own" were looked at once.
 
     PYTHONPATH=old python interactions.py target --methods auto --out before.jsonl
     python interactions.py target --out now.jsonl   # and labels, noise
@@ -30,7 +29,6 @@ import sys
 import time
 import warnings
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,19 +45,11 @@ import skfdp
 from skfdp.schema import Label, Number
 
 PARTS = {"target": ("auto", "linear", "boosting"), "labels": ("default", "flips")}
-PARTS |= {"pairs": ("pairs", "additive"), "order": ("ordered", "additive")}
+PARTS["pairs"] = "pairs", "additive"
 EPSILONS = {"labels": (0.3, 1.0, 2.0, 3.0, 8.0)}
 MOST, TREES = 20_000, {"max_leaf_nodes": 8, "max_iter": 60}
 #: Cells of the part "labels", all with at most this many rows.
 LABELS = {"bank churn": (2000, 7000), "cardio": (MOST,), "ACSIncome, step": (MOST,)}
-
-#: Age, weight and blood pressure; tenure; years of education; two terms of the sum.
-ORDERS = {
-    "cardio": dict.fromkeys(("0.0", "3.0", "4.0"), "increasing"),
-    "telco churn": {"4.0": "decreasing"},
-    "Adult": {"3.0": "increasing"},
-    "waves": dict.fromkeys(("3.0", "4.0"), "increasing"),
-}
 
 
 def sampled(X: np.ndarray, y: np.ndarray) -> tuple:
@@ -138,11 +128,8 @@ def lines(part: str, name: str, load, given):
             own = {"target_bounds": (0, 1)} if numbers else {"classes": [0, 1]}
             return kind(searched(numbers), epsilon, random_state=seed, **own)
         own = {"public_model": method} if target else {}
-        asked = {"interactions": None} if method in ("additive", "ordered") else {}
-        told = columns | {"y": outcome}
-        for column, order in ORDERS[name].items() if method == "ordered" else ():
-            told[column] = replace(columns[column], monotone=order)
-        schema = skfdp.TableSchema(told, outcomes=["y"], **asked)
+        asked = {"interactions": None} if method == "additive" else {}
+        schema = skfdp.TableSchema(columns | {"y": outcome}, outcomes=["y"], **asked)
         own |= {"neighboring_relation": "replace_one", "random_state": seed}
         return ours(epsilon, DELTA, schema=schema, **own)
 
@@ -238,8 +225,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     given.methods = given.methods or PARTS.get(given.part)
     every = {name: load for half in TABLES.values() for name, load in half.items()}
-    some = {"labels": LABELS, "order": ORDERS}.get(given.part, every)
-    names = given.tables or some
+    names = given.tables or (LABELS if given.part == "labels" else every)
     found = (lines(given.part, name, every[name], given) for name in names)
     for line in noise() if given.part == "noise" else itertools.chain(*found):
         with given.out.open("a") as file:
