@@ -789,7 +789,10 @@ class CoefficientNoise:
             found[:, columns] = coef
             return found
 
-        return dataclasses.replace(self, estimate=None).mapped(placed, placed)
+        own = self
+        if self.estimate is not None:
+            own = dataclasses.replace(self, estimate=None)
+        return own.mapped(placed, placed)
 
     def beside(self, other: CoefficientNoise) -> CoefficientNoise:
         """Return the noise of the sum of two models, from independent releases.
