@@ -100,8 +100,7 @@ def ratios(setting, epsilon, X, y, n_fits):
             inside, told = moved <= (1.96 * stds[:, own]) ** 2, column
             for which, text in ((~bound, ""), (bound, f", {bound.mean():.0%} at most")):
                 if which.any():
-                    stated = (stds[which][:, own] ** 2).mean()
-                    ratio = np.sqrt(stated / moved.mean())
+                    ratio = ((stds[which][:, own] ** 2).mean() / moved.mean()) ** 0.5
                     told += f"{text} {ratio:.2f} ({inside[which].mean():.2f})"
             found.append(told)
     return found
@@ -127,9 +126,8 @@ def main():
         if not setting[-1]:
             y = (drawn.random(len(X)) < 1 / (1 + np.exp(-margin))).astype(int)
         for epsilon in EPSILONS:
-            found = ratios(setting, epsilon, X, y, given.fits)
-            text = f"{name:34} epsilon {epsilon:g}: {'  '.join(found)}"
-            print(text, flush=True)
+            found = "  ".join(ratios(setting, epsilon, X, y, given.fits))
+            print(f"{name:34} epsilon {epsilon:g}: {found}", flush=True)
 
 
 if __name__ == "__main__":

@@ -264,11 +264,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--report", nargs="+", type=Path, metavar="FILE", help="one file, or two")
     given = parser.parse_args(argv)
     if given.report:
-        if len(given.report) > 2:
-            parser.error(
-                "--report takes one file, or one from before and one from after"
-            )
-        print(report(given.report, given.half, given.tables))
+        print(report(given.report[:2], given.half, given.tables))
         return
     given.half = given.half or "dev"
     path = given.out or RESULTS / f"dominance_{given.half}.jsonl"
