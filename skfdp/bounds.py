@@ -288,8 +288,7 @@ class BoundsRelease:
     def plan(self, public: PublicRecords, prepared: None, budget: Budget) -> Plan:
         """Calibrate the noise of both histograms, which take the whole budget."""
         first, _ = bin_events(public, budget, (BINADES_SHARE, 1 - BINADES_SHARE))
-        query = BinCounts.planned(public.n_private)
-        last = budget.release_once(BINS, query, first)
+        last = budget.release_once(BINS, BinCounts.planned(public.n_private), first)
         check_noise(last, budget, public.units)
         return Plan(events=(first, last))
 

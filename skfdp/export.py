@@ -325,8 +325,7 @@ def _of_schema(model: Any, coef: Any, intercept: np.ndarray, onnx: bool) -> tupl
             curves.add(*number, knots[:-1], np.diff(knots), heights)
             curves.add_below(*number, _NO_NUMBER, missing - heights[:, 0])
             for value in np.unique(gone[np.isfinite(gone)]):
-                excess = missing - _at(value, knots, heights)
-                curves.add_at(*number, value, excess)
+                curves.add_at(*number, value, missing - _at(value, knots, heights))
     return curves.transformers(row)
 
 

@@ -60,8 +60,7 @@ def _bars(effect: Effect, ax: Any, display: EffectsDisplay) -> None:
     parts = [(effect, 0.7)] + [(effect.apart, 0.3)] * (effect.apart is not None)
     for part, alpha in parts:
         if part is effect.apart:
-            place = len(levels) - 0.5
-            ax.axhline(place, color=_GREY, linewidth=0.8, linestyle=":")
+            ax.axhline(len(levels) - 0.5, color=_GREY, linewidth=0.8, linestyle=":")
         rows = len(levels) + np.arange(len(part.places[0]))
         for k, std in enumerate(np.nan_to_num(part.noise_std)):
             where = rows + (k - (len(effect.values) - 1) / 2) * size
@@ -260,8 +259,7 @@ class EffectsDisplay:
         check_number("max_panels", max_panels, integral=True, also=(None,))
         if columns is None:
             size = {name: float(np.ptp(one.values)) for name, one in effects.items()}
-            ordered = sorted(effects, key=size.__getitem__, reverse=True)
-            columns = ordered[:max_panels]
+            columns = sorted(effects, key=size.__getitem__, reverse=True)[:max_panels]
         known, listed = list(effects), is_listed(columns) and np.ndim(columns) < 2
         if not listed or not all(name in known for name in columns):
             raise ValueError(

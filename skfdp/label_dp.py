@@ -177,8 +177,7 @@ def randomised(
     # chances, because all cells together have the sum 0.
     wanted, known = np.clip(steps, -HALF, HALF) * sums[-1], sums * HALF
     before = np.clip(np.searchsorted(known, wanted, "right") - 1, 0, len(known) - 2)
-    gaps = known[before + 1] - known[before]
-    parts = (wanted - known[before]) * _PARTS // gaps
+    parts = (wanted - known[before]) * _PARTS // (known[before + 1] - known[before])
     coins, words = random_words(generator, 2 * len(steps)).reshape(2, -1)
     coins = (coins % np.uint64(_PARTS)).astype(np.int64)
     excess = (chances.high - chances.low) * int(sums[-1])

@@ -381,8 +381,7 @@ class Reader:
         of_public = {"target": target} if declared.public_target else {}
         if not typed:
             X = X if encoding is None else encoding.rows(X)
-            scaler = part.public.input_scaler
-            is_null = scaler.nulls(X) if encoding is None else None
+            is_null = part.public.input_scaler.nulls(X) if encoding is None else None
             of_public |= {"encoded": encoded, "_table": X}
             public = dataclasses.replace(part.public, **of_public)
             return Records(X, target, public, either(is_null, missing))

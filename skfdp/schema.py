@@ -426,8 +426,7 @@ class TableSchema:
         if self.exposure is None:
             return None
         column, (name,) = self.columns[self.exposure], self._exposure
-        raw = OpenTable.of(table, self).columns([name])[name]
-        found = self.converted(name, raw)[0]
+        found = self.converted(name, OpenTable.of(table, self).columns([name])[name])[0]
         found = np.where(np.isfinite(found) & (found > 0), found, np.nan)
         if column.public:
             return found
@@ -498,8 +497,7 @@ class TableSchema:
         """
         name = self.outcome(target)
         others = [one for one in self._named if one not in self.outcomes]
-        source = OpenTable.of(table, self)
-        found = self._typed(source, [*others, name])
+        found = self._typed(OpenTable.of(table, self), [*others, name])
         return found.drop(columns=name), found[name]
 
     def _typed(

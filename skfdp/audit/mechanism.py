@@ -547,8 +547,7 @@ def audit_mechanism(
     found = np.where(np.isfinite(found), np.maximum(found, 0.0), 0.0)
     # Among equally good thresholds take the middle one.
     best = np.flatnonzero(found == found.max())
-    threshold = candidates[best[len(best) // 2]]
-    rates = largest_rates(*counted, threshold, half).tolist()
+    rates = largest_rates(*counted, candidates[best[len(best) // 2]], half).tolist()
     clopper_pearson = float(epsilon_lower_bound(*rates, delta))
     *releases, whole = _release_audits(ratios, events, claim.mu, half)
     lower_bound = clopper_pearson

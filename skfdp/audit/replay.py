@@ -591,8 +591,7 @@ def _partial(asked: Asked, theta: np.ndarray | None, rows: np.ndarray) -> np.nda
     """Return the exact sum over `rows`, without the null rows among them."""
     if asked.is_null is not None:
         rows = rows[~asked.is_null[rows]]
-    unit = asked.query.unit(asked.noise_std)
-    return asked.query.exact_sum(theta, rows, unit).copy()
+    return asked.query.exact_sum(theta, rows, asked.query.unit(asked.noise_std)).copy()
 
 
 def _length(total: np.ndarray) -> float:
@@ -1069,8 +1068,7 @@ def _result(
     # A replay that ended early has fewer distances.
     for one, *moved in itertools.zip_longest(asked, *distances, fillvalue=0.0):
         sensitivity = one.query.sensitivity(one.event.relation)
-        share = max(moved) / sensitivity
-        changes[one.event.label].append((sensitivity, share))
+        changes[one.event.label].append((sensitivity, max(moved) / sensitivity))
     return ReplayResult(
         subject=claim.subject,
         neighboring_relation=str(claim.neighboring_relation),

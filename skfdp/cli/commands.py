@@ -349,8 +349,7 @@ def predict(arguments: argparse.Namespace) -> None:
         found = {"prediction": model.predict(rows)}
         if not is_regressor(model):
             names = [f"p({label})" for label in model.classes_]
-            chances = model.predict_proba(rows).T
-            found |= dict(zip(names, chances, strict=True))
+            found |= dict(zip(names, model.predict_proba(rows).T, strict=True))
     if twice := sorted({*kept} & {*found}):
         raise CommandError(f"--keep {twice[0]!r} has the name of a prediction.")
     found = pd.DataFrame(kept | found)

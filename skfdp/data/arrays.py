@@ -74,8 +74,7 @@ def frame_or_rows(X: Any) -> Any:
         return X
     X = unmasked(X)
     # The type of a list does not determine the types of its cells.
-    listed = isinstance(X, (list, tuple))
-    return np.array(X, dtype=object) if listed else np.asarray(X)
+    return np.array(X, dtype=object) if isinstance(X, (list, tuple)) else np.asarray(X)
 
 
 def check_table(X: Any) -> Any:
@@ -119,9 +118,7 @@ def raw_column(X: Any, place: int) -> Any:
         return X.iloc[:, place]
     if hasattr(type(X), "get_columns"):
         return X.get_column(X.columns[place])
-    if hasattr(type(X), "column_names"):
-        return X.column(place)
-    return X[:, place]
+    return X.column(place) if hasattr(type(X), "column_names") else X[:, place]
 
 
 # Dtypes of X that are kept. A float64 copy of X would double the memory of a fit.
@@ -339,8 +336,7 @@ def numeric_target(y: Any) -> Any:
             f"y holds values that are not numbers ({_NOT_NUMBERS[kind][0]}): convert "
             "the target of a regressor to numbers."
         )
-    is_array = isinstance(raw, np.ndarray)
-    return as_array(raw) if kind == "text" and not is_array else y
+    return as_array(raw) if kind == "text" and not isinstance(raw, np.ndarray) else y
 
 
 def _checked_table(estimator, X: LargeTable, reset: bool) -> LargeTable:

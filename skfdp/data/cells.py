@@ -315,8 +315,7 @@ def type_kind(raw: Any) -> str:
 
 @lru_cache(maxsize=64)
 def _kind_of(name: str) -> str:
-    kinds = (kind for begin, kind in _KINDS if re.match(begin, name, re.I))
-    return next(kinds, "")
+    return next((kind for begin, kind in _KINDS if re.match(begin, name, re.I)), "")
 
 
 def is_numeric(raw: Any) -> bool:

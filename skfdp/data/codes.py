@@ -207,8 +207,7 @@ class CodedGridRows(Integers):
         out = np.empty((len(weights), len(numbers)))
         given = self.codes, self.n_categories, numbers
         codes.margins(*given, *self.on_levels(weights.astype(np.int64)), 1.0, out)
-        own = self.beside.products(some, weights[:, self.dense])
-        return out.T + self.step * own
+        return out.T + self.step * self.beside.products(some, weights[:, self.dense])
 
     def floats(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return some of the rows as float64."""

@@ -194,8 +194,7 @@ class Column:
 
     def reads_usual_text(self, schema: Any) -> bool:
         """Whether text is read as Python's numbers, or as ISO dates."""
-        marks = schema.decimal, schema.thousands
-        usual = self.axis == "date" or marks == (".", None)
+        usual = self.axis == "date" or (schema.decimal, schema.thousands) == (".", None)
         return usual and self.format is None and type(self).number is Column.number
 
     @property
@@ -534,8 +533,7 @@ class Category(Column, type="string"):
         more = tuple(one for one in (OTHER, MISSING) if one not in spelling.names)
         levels, meant = (*spelling.names, *more), (*spelling.levels, *more)
         order = {**self._order(name), "n_ordered": len(spelling.names)}
-        spelt = Spelling(meant)
-        return [CategoriesBlock(name, place, levels, spelling=spelt, **order)]
+        return [CategoriesBlock(name, place, levels, spelling=Spelling(meant), **order)]
 
     @property
     def cells(self) -> Sequence | None:  # noqa: D102

@@ -418,8 +418,7 @@ class CodedRows:
         more slowly.
         """
         n_categories = sum(block.kind == "categories" for block in self.blocks)
-        n_numbers = len(self.blocks) - n_categories
-        least = 4 * n_categories + 10 * n_numbers
+        least = 4 * n_categories + 10 * (len(self.blocks) - n_categories)
         least *= 1 if n_outputs == 1 else 2 if n_outputs < 5 else 4
         # Wider tables in memory are sparse, and other tables must give equal releases.
         return least < self.shape[1] and _width(self.blocks) <= MOST_DENSE

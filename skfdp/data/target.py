@@ -276,9 +276,7 @@ def _meaning(value: Any) -> tuple[str | None, float | None]:
         return None, math.nan
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value)), float(value)
-    if _is_number(value):
-        return None, _float(value)
-    return _written(value), None
+    return (None, _float(value)) if _is_number(value) else (_written(value), None)
 
 
 def _is_word(text: str | None) -> bool:
@@ -302,8 +300,7 @@ def _plain_cell(value: Any) -> Any:
 def _written(value: Any) -> str:
     """Return the text of a value that is neither text nor a number; dates as ISO."""
     if isinstance(value, (datetime.date, np.datetime64)):
-        text = str(moment(value)).replace("T", " ")
-        return re.sub(r" 00:00:00(\.0*)?$", "", text)
+        return re.sub(r" 00:00:00(\.0*)?$", "", str(moment(value)).replace("T", " "))
     try:
         return _text(str(value)) or _UNREADABLE
     except Exception:  # str() of a user's object may raise anything
@@ -312,8 +309,7 @@ def _written(value: Any) -> str:
 
 def is_missing_cell(value: Any) -> bool:
     """Whether a cell is None, NA, NaT or masked; NaN is a number."""
-    missing = ("NAType", "NaTType", "MaskedConstant")
-    if value is None or type(value).__name__ in missing:
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
@@ -731,8 +727,7 @@ def encode_labels(y: np.ndarray, classes: Sequence | None) -> Labels:
     # Not `check_classification_targets`: its warning would reveal the number of
     # classes, and silencing a warning is not thread-safe.
     kind = read_safely(type_of_target, y, "y", message=_UNORDERED, kind=ValueError)
-    found = read_safely(np.unique_inverse, y, message=_UNORDERED, kind=ValueError)
-    seen, codes = found
+    seen, codes = read_safely(np.unique_inverse, y, message=_UNORDERED, kind=ValueError)
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"Unknown label type: {kind}. A classifier expects discrete classes: use a "

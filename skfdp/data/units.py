@@ -359,6 +359,4 @@ def _persons(groups: Any, n_rows: int) -> np.ndarray:
 
 def _lacks_name(name: Any) -> bool:
     """Whether the name of a person is missing; for a tuple, whether any entry is."""
-    if isinstance(name, tuple):
-        return any(map(_lacks_name, name))
-    return is_missing(name)
+    return any(map(_lacks_name, name)) if isinstance(name, tuple) else is_missing(name)

@@ -514,9 +514,7 @@ def not_null(
             f"a query has {n_rows} rows, but the mechanism has {len(is_null)} records: "
             "pass a query over the records of the mechanism."
         )
-    if batch is None:
-        return np.flatnonzero(~is_null)
-    return batch[~is_null[batch]]
+    return np.flatnonzero(~is_null) if batch is None else batch[~is_null[batch]]
 
 
 # Name of the sampling streams. It must not change: it enters the keys of seeded fits.

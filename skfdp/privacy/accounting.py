@@ -745,8 +745,7 @@ def _calibrated(
     # much as a constant noise multiplier of 1.
     relative = 1.0
     if event.noise_decay:
-        total = inverse_squares(1.0, n_steps, event.noise_decay)
-        relative = math.sqrt(total / n_steps)
+        relative = math.sqrt(inverse_squares(1.0, n_steps, event.noise_decay) / n_steps)
 
     def scaled(scale: float) -> PrivacyPlan:
         noise = (relative * scale * event.clip_norm,)

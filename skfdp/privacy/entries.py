@@ -233,8 +233,7 @@ class FitPlan:
             *("subject", "epsilon", "delta", "target_epsilon", "n_records", "mu"),
             *("events", "assumptions", "expected_gap"),
         )
-        found = {name: getattr(self, name) for name in names}
-        return json_values(found)
+        return json_values({name: getattr(self, name) for name in names})
 
     def __repr__(self) -> str:
         cost = f"Plan of {self.subject}: epsilon {self.epsilon:.6g}"

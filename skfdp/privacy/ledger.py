@@ -115,8 +115,7 @@ def planned(plan: Chargeable) -> Events:
         return plan.events or (None,)
     if isinstance(plan, PrivacyPlan):
         plan = (*plan.other_events, plan.event)
-    given = (plan,) if isinstance(plan, Event) else plan
-    return check_events(given, "plan", least=1)
+    return check_events((plan,) if isinstance(plan, Event) else plan, "plan", least=1)
 
 
 def _charged(report: PrivacyReport) -> Iterator[PrivacyReport]:

@@ -544,8 +544,7 @@ def of_releases(
     A public target that another step protects as a private column is refused.
     """
     for (name, found), (other, theirs) in itertools.product(seen, seen):
-        hidden = theirs.private_features or ()
-        if found.public_target and found.target_name in hidden:
+        if found.public_target and found.target_name in (theirs.private_features or ()):
             raise PrivacyBudgetError(
                 f"step {name} discloses its target {found.target_name!r}, which is a "
                 f"private column of step {other}: leave that column out of X."

@@ -305,9 +305,7 @@ def _log_mixture(x: np.ndarray, centre: float, noise: float, q: float) -> np.nda
     N(x; c) is the normal density at x, with mean c and the variance of the noise.
     """
     exponent = (2 * centre * x - centre * centre) / (2 * noise * noise)
-    if q == 1:
-        return exponent
-    return np.logaddexp(math.log1p(-q), math.log(q) + exponent)
+    return exponent if q == 1 else np.logaddexp(math.log1p(-q), math.log(q) + exponent)
 
 
 def _log_ratio(

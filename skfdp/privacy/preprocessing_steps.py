@@ -363,8 +363,7 @@ def members(container: Any) -> Iterator[tuple[str, Any]]:
     If the container is fitted, these are the fitted steps.
     """
     if is_class(container, "ColumnTransformer"):
-        rest = ("remainder", container.remainder, ())
-        listed = [*container.transformers, rest]
+        listed = [*container.transformers, ("remainder", container.remainder, ())]
         listed = getattr(container, "transformers_", listed)
         yield from ((name, part) for name, part, _ in listed)
     elif is_container(container):

@@ -491,8 +491,7 @@ def open_text(report: Report) -> str:
 
 def _ledger(report: Report) -> Iterator[str]:
     """Yield what each ledger had spent, and what was left, after the last charge."""
-    newest = {one.ledger: one for one in report.receipts}
-    for one in newest.values():
+    for one in {one.ledger: one for one in report.receipts}.values():
         text = f"Charge {one.charge}" + f" on {one.date}" * (one.date is not None)
         if one.limit is None:
             yield f"{text}, to a ledger without a limit."
@@ -528,8 +527,7 @@ def on_epsilon(report: Report) -> Iterator[str]:
 def _mechanism(report: Report) -> Iterator[str]:
     if report.events:
         yield "Releases, standard deviations of their Gaussian noise, and sensitivity:"
-    counts = collections.Counter(map(str, report.events))
-    for text, count in counts.items():
+    for text, count in collections.Counter(map(str, report.events)).items():
         yield f"- {text}" + (f"; {count} times" if count > 1 else "")
     if report.accountant is not None:
         yield f"Accountant: {report.accountant}."

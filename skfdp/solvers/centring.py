@@ -192,8 +192,7 @@ class Centring:
             reach = query.sensitivity(budget.relation)
             most = budget.relation.sensitivity(1.0)  # the sensitivity that `mu` assumes
             std = reach / most / (math.sqrt(share) * mu)
-            event = budget.event(label, std, sensitivity=reach, n_steps=n_steps)
-            found.append(event)
+            found.append(budget.event(label, std, sensitivity=reach, n_steps=n_steps))
         return tuple(found)
 
     def public_coordinates(
@@ -295,8 +294,7 @@ def _in_binades(records: Records, **settings: float) -> BinCounts:
 
     **Guarantees.** The bounds are those of `BinCounts` with one column.
     """
-    squares = private_lengths(records, power=2, **settings)
-    return BinCounts(squares[:, None], Binades())
+    return BinCounts(private_lengths(records, power=2, **settings)[:, None], Binades())
 
 
 def longest(counts: np.ndarray, std: float) -> float:
@@ -531,8 +529,7 @@ def _rough_centre(
     """
     n_columns, n = records.public.n_private, records.public.n_records
     std = float(event.noise_std[0])
-    drawn = mechanism.public(ROTATION).integers(0, 2, size=n_columns)
-    signs = 1.0 - 2.0 * drawn
+    signs = 1.0 - 2.0 * mechanism.public(ROTATION).integers(0, 2, size=n_columns)
     rows = moved_rows(records.floats, np.zeros(n_columns), 1.0, signs)
     query = BinCounts(rows, Binades())
     counts = mechanism.release(ROUGH, query, stream="rough binades")
@@ -551,8 +548,7 @@ def _rough_centre(
     input_scaler, longest = records.public.input_scaler, 1.0
     if not (input_scaler.normalize or input_scaler.shortens):
         longest = records.public.longest_private / input_scaler.feature_bound
-    furthest = min(half, longest + math.hypot(*rough))
-    return rough, max(furthest, _SMALLEST_RADIUS)
+    return rough, max(min(half, longest + math.hypot(*rough)), _SMALLEST_RADIUS)
 
 
 def boxed(counts: np.ndarray, std: float, n_records: int) -> list[tuple[float, float]]:

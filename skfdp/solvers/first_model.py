@@ -123,8 +123,7 @@ class FirstModel:
         )
         parts = (first,)
         if prepared_after is not None:
-            rest = budget.after(*events)
-            parts += (self.after.plan(public, prepared_after, rest),)
+            parts += (self.after.plan(public, prepared_after, budget.after(*events)),)
             events += parts[1].events
         last = parts[-1]
         return Plan(

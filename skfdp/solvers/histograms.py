@@ -101,8 +101,7 @@ def threshold(length: int) -> float:
 def best_run(counts: np.ndarray, std: float) -> slice:
     """Return the run of bins with the largest sum of counts above their doubt."""
     gain = np.r_[0.0, np.cumsum(counts - _UNSURE * std)]
-    least = np.minimum.accumulate(gain)[:-1]
-    stop = int(np.argmax(gain[1:] - least)) + 1
+    stop = int(np.argmax(gain[1:] - np.minimum.accumulate(gain)[:-1])) + 1
     return slice(int(np.argmin(gain[:stop])), stop)
 
 

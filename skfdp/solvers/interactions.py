@@ -555,8 +555,7 @@ def _encoded(records: Records) -> GridRowSum:
     source = table.source.encoded.on_grid()
     if public.units is not None and public.units.joint:
         # Rows of persons are no codes. Entries are in [0, 1].
-        width = source.shape[1]
-        encoded = dataclasses.replace(table, source=source, width=width)
+        encoded = dataclasses.replace(table, source=source, width=source.shape[1])
         rows: Integers = GridRows.build(encoded, np.array)
     else:
         rows = source.integers()

@@ -316,8 +316,7 @@ def noise_of_estimate(
     """
     J = matrix_of(fold, theta.shape[1])
     if not np.isfinite(theta).all():  # a later check of the coefficients raises
-        unknown = np.full((len(theta), len(J)), np.nan)
-        return CoefficientNoise(unknown, FIRST_ORDER)
+        return CoefficientNoise(np.full((len(theta), len(J)), np.nan), FIRST_ORDER)
     if theta.size > MOST_COEF:
         variances = _of_diagonal(objective, penalty, theta, noise_std)
         return CoefficientNoise(variances @ (J**2).T, FIRST_ORDER)
@@ -395,9 +394,7 @@ class Curvature:
     def noise(self) -> np.ndarray:
         """Covariance of the noise in S / n, centred over classes, for noise_std 1."""
         n, p = self.n_outputs, self.rows.shape[1]
-        if n == 1:
-            return np.eye(p)
-        return np.kron(np.eye(n) - 1 / n, np.eye(p))
+        return np.eye(p) if n == 1 else np.kron(np.eye(n) - 1 / n, np.eye(p))
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """Return the Hessian, in the layout of `noise`."""
@@ -551,8 +548,7 @@ class Whitening:
         elif not kept.any():  # no column varies: keep one direction of zeros
             prior, directions = np.ones(1), np.zeros((n_features, 1))
         part = slice(None, None, -(-n_rows // SAMPLE_ROWS))
-        some = rows[part]
-        squares = ((some - mean) @ directions) ** 2
+        squares = ((rows[part] - mean) @ directions) ** 2
         if fit_intercept:
             squares = np.c_[squares, np.ones(len(squares))]
         least = LEAST_BIAS if fit_intercept else 0.0
@@ -630,8 +626,7 @@ def _principal(rows: np.ndarray, mean, shares) -> tuple[np.ndarray, np.ndarray]:
             centred[block] = (rows[block] - mean) * root[block]
         if few:
             return _principal_of_few(centred, n_records)
-        rank = min(MOST_DIRECTIONS, n_rows)
-        found = randomized_svd(centred, rank, random_state=0)
+        found = randomized_svd(centred, min(MOST_DIRECTIONS, n_rows), random_state=0)
         scale, directions = (one.astype(np.float64) for one in found[1:])
         return scale**2 / n_records, directions.T
     covariance = np.zeros((n_features, n_features))

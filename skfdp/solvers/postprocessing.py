@@ -865,8 +865,7 @@ class CoefficientNoise:
         to_intercept = coordinates.pull(0 * ones, none + 1)[0]
         coef = (std[:, : len(to_coef)] * to_coef) ** 2
         intercept = std**2 @ to_intercept[:n_columns] ** 2 + of_mean**2
-        variances = np.column_stack([coef, intercept])
-        return cls(variances, UPPER_BOUND, independent=True)
+        return cls(np.column_stack([coef, intercept]), UPPER_BOUND, independent=True)
 
     @classmethod
     def of_weights(
@@ -971,8 +970,7 @@ def path_noise(
             h = curvatures @ of_curvature
             return (axes * noise) @ axes.T, (axes * kept) @ axes.T, (axes * h) @ axes.T
         mean, signal = curvatures @ of_curvature, np.sqrt(signals**2 @ of_signal)
-        residuals = gradients - mean * moved
-        between = _between(moved, residuals, weight, mean, signal)
+        between = _between(moved, gradients - mean * moved, weight, mean, signal)
         turn = np.linalg.eigh(np.diag(mean) + between)[1]
         axes, moved, gradients = axes @ turn, moved @ turn, gradients @ turn
 

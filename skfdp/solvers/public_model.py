@@ -215,8 +215,7 @@ class PublicModel:
                 return np.log(np.maximum(found, math.exp(FLOOR)))
             return found
         probability = np.zeros((len(found), len(self.classes)))
-        places = np.searchsorted(self.classes, self.estimator.classes_)
-        probability[:, places] = found
+        probability[:, np.searchsorted(self.classes, self.estimator.classes_)] = found
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(probability), FLOOR)
         if len(self.classes) == 2:

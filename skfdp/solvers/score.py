@@ -103,8 +103,7 @@ def _rarity(
         beyond_low = np.where(low < 0, (level + low**2) / (2 * low), -np.inf)
         beyond_high = np.where(high > 0, (level + high**2) / (2 * high), np.inf)
     lower = np.where(-root >= low, -root, beyond_low)
-    upper = np.where(root <= high, root, beyond_high)
-    return ndtr(upper) - ndtr(lower)
+    return ndtr(np.where(root <= high, root, beyond_high)) - ndtr(lower)
 
 
 # Estimates of metrics from a noisy table, with intervals for noise and sampling.
@@ -582,8 +581,7 @@ def check_metrics(metrics: Any, known: Iterable[str], of: str = "") -> tuple[str
     """Return the requested metrics, each once; `of` is the end of the error message."""
     found: tuple = ()
     with contextlib.suppress(TypeError):
-        named = [metrics] if isinstance(metrics, str) else metrics
-        found = tuple(dict.fromkeys(named))
+        found = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
     if not found or not all(isinstance(n, str) and n in known for n in found):
         raise ValueError(
             f"metrics={shown(metrics)} must be some of {', '.join(map(repr, known))}"

@@ -50,8 +50,7 @@ def edges(bounds: TargetMap) -> np.ndarray:
     width = bounds.high - bounds.low
     if not bounds.log:
         return bounds.low + width * np.arange(N_BINS + 1) / N_BINS
-    doubling = width * 2.0 ** -np.arange(N_DOUBLINGS)[::-1]
-    return bounds.low + np.r_[0.0, doubling]
+    return bounds.low + np.r_[0.0, width * 2.0 ** -np.arange(N_DOUBLINGS)[::-1]]
 
 
 def released_window(
@@ -397,8 +396,7 @@ def _rates(records: Records, coef, intercept, most, offset=None) -> np.ndarray:
             rows = records.public.input_scaler.restored(mapped[block])
             margins = row_products(rows, coef) + intercept + start[block]
             # A NaN margin becomes 0, with the mean rate exp(0) = 1.
-            cut = np.nan_to_num(margins).clip(-99.0, math.log(most))
-            rates[block] = np.exp(cut)
+            rates[block] = np.exp(np.nan_to_num(margins).clip(-99.0, math.log(most)))
     return rates
 
 
