@@ -488,8 +488,9 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
 
     def _set(self, given: Mapping[str, Any]) -> None:
         """Set the parameters of a constructor, given its ``locals()``."""
-        beside = "self", "__class__"
-        vars(self).update({k: v for k, v in given.items() if k not in beside})
+        vars(self).update(given)
+        for beside in ("self", "__class__"):
+            vars(self).pop(beside, None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, unless it looks like a declaration but is not a parameter.
@@ -626,7 +627,6 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
         facts["assumptions"] += (ASSUMED["no_limit"],) * (
             getattr(ledger, "epsilon", 0) is None
         )
-        steps = ("every intermediate step of the training",)
         report = PrivacyReport.from_events(
             **facts,
             feature_names=[*public.columns, *filter(None, [declared.exposure_name])],
@@ -634,7 +634,7 @@ class PrivateEstimator(CallbackSupportMixin, Versioned, BaseEstimator):
             released=self._released
             + plan.also_released
             + ("input_scaler_",) * declared.releases_bounds
-            + steps * (plan.n_steps is not None),
+            + ("every intermediate step of the training",) * (plan.n_steps is not None),
             seeded=self._seeded,
         )
         calls, on_step = bool(getattr(self, "_skl_callbacks", None)), None

@@ -58,12 +58,7 @@ from skfdp.data.units import (
     without_column,
     without_group_column,
 )
-from skfdp.data.validation import (
-    UtilityWarning,
-    check_choice,
-    read_safely,
-    warn_caller,
-)
+from skfdp.data.validation import UtilityWarning, check_choice, read_safely, warn_caller
 from skfdp.kernels.losses import OF_RATES
 from skfdp.privacy import gdp_mu
 from skfdp.privacy.checks import shown
@@ -137,7 +132,8 @@ class Declaration(NamedTuple):
         given, linear = model._given(), model._rows == "linear"
         if "public_target" in given:
             check_choice("public_target", given["public_target"], (True, False))
-        found = {name: given[name] for name in SHORT if name in given}
+        names = [*filter(given.__contains__, SHORT)]
+        found = dict(zip(names, map(given.get, names), strict=True))
         relation = given.get("neighboring_relation", "replace_one")
         found["n_records"] = nominal_count(relation)
         found["target_name"] = target_name(given.get("target"), readable(y))

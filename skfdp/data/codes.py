@@ -24,13 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from skfdp.data.grid import (
-    GRID,
-    SAFE_STD_OF_PRODUCTS,
-    GridRows,
-    Integers,
-    blocks,
-)
+from skfdp.data.grid import GRID, SAFE_STD_OF_PRODUCTS, GridRows, Integers, blocks
 
 #: The weight 1 of a level, as an integer.
 ONE = 2**9

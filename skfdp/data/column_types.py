@@ -43,12 +43,7 @@ from skfdp.data.target import (
     spelling_of,
     text_of,
 )
-from skfdp.data.validation import (
-    check_choice,
-    check_flag,
-    check_interval,
-    check_number,
-)
+from skfdp.data.validation import check_choice, check_flag, check_interval, check_number
 from skfdp.privacy.checks import plain, shown
 
 #: The column type of each type name in files.

@@ -111,6 +111,9 @@ class PublicRecords:
     #: divides rows; infinite if unknown. The bound may be rounded, so code that uses it
     #: must also clip.
     longest_private: float = computed()
+    #: The largest length of the private columns that counts. Columns without bounds are
+    #: assumed to be scaled, mostly within [-2, 2].
+    furthest_private: float = computed()
     #: Number of contributions for which the integers of a sum have room. A row counts
     #: as often as its integer weight in `units`. See `MOST_ROWS`.
     capacity: int = computed()
@@ -158,6 +161,9 @@ class PublicRecords:
             bounded=bounded,
             private_bounded=private_bounded,
             longest_private=longest,
+            furthest_private=longest
+            if math.isfinite(longest)
+            else 2 * math.sqrt(n_private),
             capacity=MOST_ROWS * n_counts,
             total_weight=total_weight,
             reach=reach,

@@ -144,7 +144,10 @@ def text(name: str, value: Any) -> str:
 
 def is_among(value: Any, known: Collection) -> bool:
     """Whether a value equals a known one; the comparison of an array is no bool."""
-    return any(value is one or (value == one) is True for one in known)
+    for one in known:
+        if value is one or (value == one) is True:
+            return True
+    return False
 
 
 def choice(name: str, value: Any, choices: Collection) -> Any:

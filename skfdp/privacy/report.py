@@ -139,9 +139,7 @@ class PrivacyReport:
     receipts: tuple[Receipt, ...] = dataclasses.field(default=(), compare=False)
     sha256: str | None = dataclasses.field(default=None, compare=False)
     context: dict[str, str] = dataclasses.field(default_factory=dict)
-    versions: dict[str, str] = dataclasses.field(
-        default_factory=lambda: dict(package_versions())
-    )
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_events(
@@ -223,7 +221,10 @@ class PrivacyReport:
         if events and not nonprivate:
             guarantee = composed_guarantee(events, public)
             # The columns of the events, then other declared ones.
-            declared = {name for name in guarantee.public if isinstance(name, str)}
+            declared = set()
+            for name in guarantee.public:
+                if isinstance(name, str):
+                    declared.add(name)
             columns |= dict.fromkeys(sorted(declared - columns.keys() - targets))
             if feature_names is not None:
                 # Events hold names of public columns, or positions if the data have no
@@ -266,6 +267,7 @@ class PrivacyReport:
             learnt=tuple(dict.fromkeys(learnt)),
             steps=steps,
             receipts=tuple(filter(None, receipts)),
+            versions=dict(package_versions()),
             **numbers,
         )
 

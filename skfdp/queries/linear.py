@@ -288,9 +288,8 @@ class LinearQuery:
         clip = Clip(PerRow(*rows.norms_in_memory), *norms, largest)
         # Norms beside the rows are read with them, in random order. A table in a file
         # may have many rows.
-        apart = clip.squared_norms.step == 1
-        in_memory = rows.file is None
-        if self._plain and not self._joins_rows and apart and in_memory:
+        apart = clip.squared_norms.step == 1 and rows.file is None
+        if self._plain and not self._joins_rows and apart:
             limits = PerRow(limits_of(clip, self.n_outputs), 1, 0)
             clip = clip._replace(limits=limits)
         return clip

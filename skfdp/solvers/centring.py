@@ -177,7 +177,7 @@ class Centring:
             # Rows of wide tables are much shorter than the longest possible row. The
             # noise in a mean over this whole interval is then too large.
             noise = 1 / (math.sqrt(share) * mu * n)
-            least = _furthest(public) * max(noise, 1 / _SHORTEST)
+            least = public.furthest_private * max(noise, 1 / _SHORTEST)
             wide = public.n_private > MOST_USED and least > _LEAST_LENGTH
             if wide and noise < _NOISE_OF_COUNTS:
                 wanted.append((LENGTHS, share, BinCounts.planned(1), 1))
@@ -255,7 +255,7 @@ class Centring:
         divisor = public.input_scaler.feature_bound
         if event is None:
             return 1.0 if self.length is None else self.length / divisor
-        furthest = _furthest(public)
+        furthest = public.furthest_private
         if counts is not None:
             recipe = functools.partial(_in_binades, furthest=furthest)
             found = mechanism.release(LENGTHS, records.query(recipe))[0]
@@ -279,14 +279,6 @@ class Centring:
             )
             found = math.sqrt(min(max(square, found**2), found * furthest))
         return found / divisor
-
-
-def _furthest(public: PublicRecords) -> float:
-    """Return the largest length of the private columns that counts."""
-    if math.isfinite(public.longest_private):
-        return public.longest_private
-    # Columns without bounds are assumed to be scaled, mostly within [-2, 2].
-    return 2 * math.sqrt(public.n_private)
 
 
 def _in_binades(records: Records, **settings: float) -> BinCounts:

@@ -22,11 +22,7 @@ from skfdp.mechanisms.descent import HeavyBall, descent, warn_of_noise_left
 from skfdp.mechanisms.release import Mechanism
 from skfdp.privacy import Event
 from skfdp.privacy.events import ASSUMED, Relation
-from skfdp.queries.linear import (
-    LinearQuery,
-    has_public_signs,
-    label_bound,
-)
+from skfdp.queries.linear import LinearQuery, has_public_signs, label_bound
 from skfdp.queries.statistics import LabelSum
 from skfdp.solvers import NoisyGradientDescent, parameters, postprocessing, public_model
 from skfdp.solvers.centring import Centring, Moments, public_moments

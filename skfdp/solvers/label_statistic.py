@@ -385,16 +385,13 @@ class Curvature:
         n_rows, n_columns = objective.rows.shape
         most = MOST_PRODUCTS / (n_columns * n_outputs) ** 2
         part = slice(None, None, max(1, round(n_rows / max(most, 1.0))))
-        self.weight, self.n_outputs = objective.weight[part], n_outputs
+        self.weight = objective.weight[part]
         self.rows = objective.rows[part].astype(np.float64) / self.weight[:, None]
         # Divisors of sums: n for all rows, proportionally less for the selected rows.
         self._every, self._own = objective.n, objective.n * len(self.rows) / n_rows
-
-    @property
-    def noise(self) -> np.ndarray:
-        """Covariance of the noise in S / n, centred over classes, for noise_std 1."""
-        n, p = self.n_outputs, self.rows.shape[1]
-        return np.eye(p) if n == 1 else np.kron(np.eye(n) - 1 / n, np.eye(p))
+        several = n_outputs > 1
+        #: Covariance of the noise in S / n, centred over classes, for noise_std 1.
+        self.noise = np.kron(np.eye(n_outputs) - several / n_outputs, np.eye(n_columns))
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """Return the Hessian, in the layout of `noise`."""
