@@ -335,7 +335,7 @@ MARKS = [
     Mark("    of own classes", lambda: PART()["classes"], 31, 32),
     Mark("PrivateCenteringTransformer: files", lambda: CENTRING()["files"], 16, 16),
     Mark("    functions", lambda: CENTRING()["functions"], 133, 120),
-    Mark("lines of tests/", lambda: lines("tests"), 35_660, 36_000),
+    Mark("lines of tests/", lambda: lines("tests"), 35_670, 36_000),
     Mark("lines of benchmarks/", lambda: lines("benchmarks"), 8_960),
     Mark("words of docs/, without the theory", lambda: words(theory=False), 18_950),
     Mark("    of the theory", lambda: words(theory=True), 12_000),
