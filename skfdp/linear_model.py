@@ -338,7 +338,7 @@ class LinearModel(PrivateEstimator):
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         >>> model = FeatureDPLogisticRegression(3.0, bounds=(0, 50), random_state=0)
         >>> list(model.fit(X.iloc[:, :2], y).coefficients_table())
-        ['feature', 'coef', 'noise_std']
+        ['feature', 'coef', 'noise_std', 'noise_kind']
         """
         check_is_fitted(self)
         pandas = pandas_for("coefficients_table")

@@ -30,7 +30,7 @@ PREFIX = "first model"
 LEAST, MOST = 0.1, 0.9
 #: At this signal (``mu n``) both get equal shares, if as many columns are private as
 #: public.
-SIGNAL = 150.0
+SIGNAL = 600.0
 
 
 def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
@@ -41,8 +41,7 @@ def share_of_descent(n_private: int, n_public: int, signal: float) -> float:
     ``n_public / (1 - s) + n_private / s`` is least if the odds of s are
     ``sqrt(n_private / n_public)``. With a small signal the descent would keep little of
     its steps. With a large one, it also corrects the public weights. The odds are
-    therefore in proportion to the signal, ``mu n`` for the whole budget with two
-    classes. With K classes, it is 2 / K times as much.
+    therefore in proportion to the signal, ``mu n`` for the whole budget.
 
     Below `LEAST` the share is 0: the model of the public columns is the result.
     """
@@ -92,7 +91,6 @@ class FirstModel:
         # `share_of_descent` assumes `replace_one`, where a sum of unit vectors changes
         # by up to 2.
         signal = 2 * budget.mu * public.n_effective / budget.relation.sensitivity(1.0)
-        signal *= 2 / public.n_classes  # more classes have fewer records each
         return share_of_descent(public.n_private, n_public, signal)
 
     def prepare(self, public: PublicRecords, budget: Budget) -> tuple:

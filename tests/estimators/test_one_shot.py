@@ -180,7 +180,7 @@ def test_the_prior_shrinks_noise_and_leaves_signal():
         ({}, "label statistic"),
         ({"solver": "noisy-gd"}, "descent"),
         ({"public_features": [0], "epsilon": 20.0}, "descent"),
-        ({"public_features": [0], "epsilon": 0.02}, "first model: label statistic"),
+        ({"public_features": [0], "epsilon": 0.1}, "first model: label statistic"),
         ({"centering": None}, "descent"),
         # noise beyond the grid
         ({"epsilon": 1e-9, "delta": 1e-8}, "descent"),
