@@ -782,7 +782,7 @@ _ENFORCED = {
     ),
     "batches_secret": "Records enter batches independently; batches are not published.",
 }
-# Texts of those that nobody checks.
+# Texts of assumptions that the code cannot check, by key.
 _OPEN = {
     "no_step_before": (
         "No step before this one learnt from the data; see `report(pipeline)`."
